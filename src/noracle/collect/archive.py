@@ -173,10 +173,8 @@ ABOUT_QUESTIONS = frozenset(("answer", "item", "place", "question"))
 
 
 def without_questions(archive: ProjectArchive) -> ProjectArchive:
-    """What may leave of a project that is not closed: nothing of any question, asked or to come.
-
-    An item that two specialists were asked about would be known as one of the panel, a question
-    that was not put again as gold. Such events keep their hash and lose their payload ("" then).
+    """What may leave of a project that is not closed: nothing of any question, asked or to come, as
+    even an event would tell panel and gold. Such events keep their hash and lose their payload ("").
     """
 
     def told(event: Record) -> Record:
@@ -211,11 +209,10 @@ def _item_record(item: Item, closed: bool, chances: Sequence[float] | None, text
 def judgements_of(
     spec: ProjectSpec, routes: Sequence[Mapping[str, Any]], answers: Iterable[Mapping[str, Any]]
 ) -> list[Record]:
-    """What the answers that count say: the rows of a judgements table, in the order of the answers.
+    """What the answers that count say: one row for each class that was judged, in their order.
 
-    One row for each class that was judged. A class that was ruled out is a "no", an ordinary label a
-    "yes"; where no class was named the verdict is "unsure", or "none" for the trap. The kind is
-    "reask" for a question that was asked again.
+    A class that was ruled out is a "no", an ordinary label a "yes"; where no class was named the
+    verdict is "unsure", or "none" for the trap. The kind is "reask" where it was asked again.
     """
     by_place, rows = {route["place"]: route for route in routes}, []
     for answer in answers:

@@ -23,7 +23,7 @@ import numpy as np
 from noracle.collect.model import ClassSpec, Item, ProjectSpec
 from noracle.collect.server import RunningServer, ServerSettings, make_key
 from noracle.collect.simulate import Habits, Invited, crowd, fingerprint
-from noracle.errors import ArgumentError
+from noracle.errors import require
 from noracle.simulate import simulate_task
 
 if TYPE_CHECKING:
@@ -73,12 +73,8 @@ def specification(*, n_items: int, panel_items: int, gold_rate: float) -> Projec
 
 
 def start(folder: Path, *, n_items: int = 500, port: int = 0, seed: int = 0) -> Demo:
-    """Make the database and the project in ``folder``, seal and open it, and serve it.
-
-    The caller ends the server with :func:`stop`.
-    """
-    if not 20 <= n_items <= 20_000:
-        raise ArgumentError(f"n_items must be from 20 to 20,000; got {n_items}.")
+    """Make database and project in ``folder``, open it and serve it until :func:`stop`."""
+    require(20 <= n_items <= 20_000, f"n_items must be from 20 to 20,000; got {n_items}.")
     url, key_file = f"sqlite:///{folder / 'demo.db'}", folder / "demo.db.key"
     make_key(key_file)
     quick: Any = {"answers_per_minute": 1_000_000}  # as simulated people are
@@ -98,6 +94,7 @@ def stop(demo: Demo) -> None:
 
 def _project(server: RunningServer, n_items: int, seed: int) -> Demo:
     from noracle.collect.content import clean_image
+    from noracle.collect.errors import NotFound
     from noracle.collect.service import people, projects
     from noracle.collect.service.access import member_of
 
@@ -118,9 +115,7 @@ def _project(server: RunningServer, n_items: int, seed: int) -> Demo:
         owner = people.add_person(work, now=now, **account)
         named: Any = {"slug": SLUG, "name": "Which shape occurs most often?"}
         project = projects.create_project(work, spec=spec, owner=owner, now=now, **named)
-        member = member_of(work, owner, project)
-        if member is None:
-            raise ArgumentError("the owner must be a member of the project; it is not.")
+        member = NotFound.given(member_of(work, owner, project), "The owner must be a member.")
         for picture in pictures.values():
             projects.add_image(work, project, picture)
         gold = {name: truth[name] for name in task.items[n_items:]}

@@ -15,9 +15,11 @@ CollectError       400   everything that the service refuses on purpose
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from noracle.errors import NoracleError, fault
+
+Value = TypeVar("Value")
 
 
 class CollectError(NoracleError):
@@ -33,6 +35,13 @@ class CollectError(NoracleError):
         """Raise this error with the message unless ``ok``."""
         if not ok:
             raise cls(message)
+
+    @classmethod
+    def given(cls, value: Value | None, message: str = "") -> Value:
+        """The value; this error with the message where there is none."""
+        if value is None:
+            raise cls(message)
+        return value
 
 
 class SignedOut(CollectError, status=401):

@@ -98,6 +98,7 @@ class ProjectSpec:
         k, several = len(self.classes), self.drawn and not grade
         if self.shown == 0:
             object.__setattr__(self, "shown", min(4, k) if several else 4)
+        mixed = grade and self.shuffle_options
         places = {"partitioned": k, "ordinary": self.annotators}
         most = 100 if self.drawn else places.get(self.protocol, 0)
         differ = len({c.name for c in self.classes}) == k
@@ -113,11 +114,7 @@ class ProjectSpec:
             ("reasks", 0 <= self.reasks <= 10, "from 0 to 10"),
             ("lease_seconds", 10 <= self.lease_seconds <= 7 * 86400, "from 10 seconds to a week"),
             ("planned_n", self.planned_n is None or self.planned_n >= 1, "at least 1"),
-            (
-                "shuffle_options",
-                not (grade and self.shuffle_options),
-                "false in a project of grades",
-            ),
+            ("shuffle_options", not mixed, "false in a project of grades"),
             ("confidence", 0.5 <= self.confidence < 1, "in [0.5, 1)"),
         ):
             came = k if name == "classes" else getattr(self, name)
@@ -217,6 +214,12 @@ class Item:
 def replies_in(content: Mapping[str, Any]) -> list[Any]:
     """The different answers of systems to an item, in order; systems with the same one share it."""
     return sorted({reply for reply in content.get("answers", {}).values() if reply is not None})
+
+
+def visible(content: Mapping[str, Any]) -> dict[str, Any]:
+    """What an annotator may know of an item: not whether it is a test, nor whose answer it shows."""
+    keys = ("text", "markdown", "image", "options", "reply")
+    return {key: content[key] for key in keys if key in content}
 
 
 def reply_number(replies: Sequence[Any], reply: int | str | None) -> int | None:

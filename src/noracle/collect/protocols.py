@@ -166,7 +166,7 @@ class Sealed:
 
 def seal(
     spec: ProjectSpec,
-    items: Sequence[Item],
+    items: Items,
     *,
     seed: bytes | None = None,
     propensities: Chances | None = None,
@@ -193,16 +193,14 @@ def seal(
 
 def items_digest(items: Mapping[str, tuple[str, Sequence[int] | None]]) -> str:
     """What is published about items: fingerprint of the content and order of options, by name."""
-    shown = ((name, sha256, order) for name, (sha256, order) in sorted(items.items()))
-    return digest([[name, sha256, order and list(order)] for name, sha256, order in shown])
+    shown = sorted(items.items())
+    return digest([[name, sha256, order and list(order)] for name, (sha256, order) in shown])
 
 
 def hidden_digest(seed: bytes, items: Mapping[str, Hidden]) -> str:
     """What is committed to but not shown before closing: truths of gold and recorded chances."""
-    hidden = ((name, truth, chances) for name, (truth, chances) in sorted(items.items()))
-    rows = [
-        [name, truth, None if c is None else [float(x) for x in c]] for name, truth, c in hidden
-    ]
+    hidden = sorted(items.items())
+    rows = [[name, t, None if c is None else [*map(float, c)]] for name, (t, c) in hidden]
     return keyed_digest(seed, "hidden", rows)
 
 

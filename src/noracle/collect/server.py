@@ -158,10 +158,8 @@ class ServerSettings:
         require(both, "--oidc-issuer and --oidc-client must come together; got one of them.")
         parts = urllib.parse.urlsplit(self.oidc_issuer or "https://none")
         near = parts.scheme == "http" and is_loopback(parts.hostname or "")
-        require(
-            near or parts.scheme == "https",
-            f"--oidc-issuer must be an https address; got {self.oidc_issuer!r}.",
-        )
+        rule = f"--oidc-issuer must be an https address; got {self.oidc_issuer!r}."
+        require(near or parts.scheme == "https", rule)
         require(workers == 1 or port, "--port must be given with --workers; got 0.")
 
     @property

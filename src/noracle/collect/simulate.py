@@ -30,6 +30,7 @@ __all__ = ["CrowdClient", "Habits", "Invited", "Unreachable", "connect", "crowd"
 __all__ += ["reply", "work"]
 
 Each = Callable[[], None] | None
+Reply = Callable[[Mapping[str, Any]], str]
 
 
 def connect(base_url: str, *, timeout: float = 30.0) -> httpx.AsyncClient:
@@ -90,9 +91,8 @@ class CrowdClient(sync.Talk):
 
     async def next(self, project: str) -> dict[str, Any] | None:
         """The question that waits for this person, or None."""
-        return sync.question_in(
-            await self.call("POST", f"/projects/{project}/next", {}, again=True)
-        )
+        found = await self.call("POST", f"/projects/{project}/next", {}, again=True)
+        return sync.question_in(found)
 
     async def answer(
         self, project: str, asked: Mapping[str, Any], value: str, **more: Any
@@ -174,12 +174,7 @@ def _verdict(right: bool, habits: Habits, rng: random.Random) -> str:
 
 
 async def work(
-    client: CrowdClient,
-    project: str,
-    answer: Callable[[Mapping[str, Any]], str],
-    *,
-    most: int | None = None,
-    each: Each = None,
+    client: CrowdClient, project: str, answer: Reply, *, most: int | None = None, each: Each = None
 ) -> list[int]:
     """Answer question after question, until none or ``most``; returns the numbers of the answers."""
     done: list[int] = []
@@ -212,10 +207,7 @@ async def crowd(
     most: int | None = None,
     each: Each = None,
 ) -> list[int]:
-    """Let all these people join and answer at once; returns answers by person.
-
-    ``key`` has the class of each item by :func:`fingerprint`; ``each`` is called after every answer.
-    """
+    """Let all join and answer at once (``key``: classes by :func:`fingerprint`); answers by person."""
 
     async def one(place: int, person: Invited) -> int:
         rng = random.Random(f"{seed}|{place}")  # noqa: S311 (simulated people need no secrets)

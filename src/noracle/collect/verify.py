@@ -347,11 +347,8 @@ class Verification:
 @files.undisturbed()
 def verify_archive(archive: ProjectArchive, *, published: Sequence[str] = ()) -> Verification:
     """Check an export of a project. Each of the ``published`` values must be in it: the commitment,
-    the root, or the head of the chain at any time, best after closing.
-
-    Without the seed (before closing) the draws cannot be made again, and truths are not in the
-    file. An export of an open project holds no question either: of the events that tell of one,
-    only the hashes are checked, link by link.
+    the root, or the head of the chain at any time, best after closing. Before it the draws cannot
+    be made again, and of the events that tell of a question only the hashes are checked.
     """
     project = archive.project
     checks = [_run("files", lambda: faults_of_files(archive))]

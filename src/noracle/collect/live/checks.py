@@ -95,17 +95,11 @@ def _rate(
     tail = (1 - confidence) / 2
     low, high = clopper_pearson(wrong, n, tail, tail) if n else (0.0, 1.0)
     assumed = (Assumption(name=rests),)
-    about: Any = {"low": low, "high": high, "confidence": confidence}
-    about |= {"method": "share", "interval": "exact"}
-    return Estimate(
-        quantity=quantity,
-        subject="verdicts",
-        value=wrong / n if n else math.nan,
-        reason="" if n else "none answered yet",
-        guarantee=Guarantee(kind=kind, error_rate=1 - confidence, assumptions=assumed),
-        counts={"wrong": wrong, "n": n},
-        **about,
-    )
+    promise = Guarantee(kind=kind, error_rate=1 - confidence, assumptions=assumed)
+    about: Any = {"low": low, "high": high, "confidence": confidence, "guarantee": promise}
+    about |= {"method": "share", "interval": "exact", "quantity": quantity, "subject": "verdicts"}
+    value, reason = (wrong / n, "") if n else (math.nan, "none answered yet")
+    return Estimate(value=value, reason=reason, counts={"wrong": wrong, "n": n}, **about)
 
 
 def _gold_rates(project: Project) -> tuple[Estimate, Estimate]:
@@ -253,12 +247,7 @@ def _least_yes(yes: float, no: float, unsure: float, n_classes: int, shown: int 
 
 
 def _least_evidence(outcomes: Real, n_classes: int, *, system: bool) -> Real:
-    """The smallest log e-value over what unsure verdicts may hide; one per row.
-
-    The columns of ``outcomes`` are yes, no and unsure about the answer and about another class, two
-    by two. The smallest value is searched on a grid of the two numbers of hidden yes, which is made
-    finer around the best point until its steps are at most one verdict.
-    """
+    """The smallest log e-value by row over what unsure verdicts may hide, on an ever finer grid."""
     yh, ym, nh, nm, uh, um = outcomes.T
     if not system:
         rows = np.stack([yh + ym, nh + nm, uh + um], axis=-1).tolist()
@@ -336,16 +325,16 @@ def _verdicts(project: Project, main: Rows) -> Check | None:
 def _check(
     name: str,
     p_value: float,
-    statistic: float,
+    value: float,
     finding: str,
     method: str,
     counts: Counts,
-    assumption: str = RIGHT,
+    rests: str = RIGHT,
 ) -> Check:
     """A check that can only refute."""
-    seen: Any = {"statistic": statistic, "finding": finding, "method": method}
+    seen: Any = {"statistic": value, "finding": finding, "method": method}
     seen |= {"counts": dict(counts), "refutes_only": True, "threshold": BUDGET[name]}
-    return Check(name=name, assumption=assumption, p_value=p_value, **seen)
+    return Check(name=name, assumption=rests, p_value=p_value, **seen)
 
 
 def _routing(project: Project, main: Rows) -> Check | None:
@@ -398,11 +387,7 @@ def _class_sum(project: Project, main: Rows) -> Check | None:
 
 
 def _chance_hits(project: Project, main: Rows, name: str, number: int) -> Check | None:
-    """F3 over the sealed questions; the j-th system has 6/(πj)² of the error.
-
-    With recorded chances the mean of 1{asked = answer}/chance is 1; the first question of an item
-    tells where several classes are shown.
-    """
+    """F3 over the sealed questions; the j-th system has 6/(πj)² of the error."""
     spec, answers = project.spec, project.answers[name]
     first = main if spec.protocol == "partitioned" else main.where(main.firsts)
     n = int((answers[first.items] >= 0).sum())

@@ -22,18 +22,7 @@ from noracle.bounds import binomial as linear
 from noracle.bounds.betting import betting_interval, equal_together
 from noracle.bounds.binomial import BinomialCell, anytime
 from noracle.collect.live import records
-from noracle.collect.live.records import (
-    MAIN,
-    NO,
-    UNSURE,
-    YES,
-    Point,
-    Project,
-    Real,
-    Rows,
-    SystemView,
-    Whole,
-)
+from noracle.collect.live.records import MAIN, NO, UNSURE, YES, Project, Rows, SystemView, Whole
 from noracle.collect.model import OTHER, ProjectSpec
 from noracle.counts import AccuracyCounts, RatingCounts, Tally
 from noracle.counts import Cell as Place
@@ -46,6 +35,7 @@ _MOST_SETS = 40
 _LONGER = 1.4
 _ROUNDING = 1e-12
 Rates = tuple[Estimate, Estimate] | None
+Checks = Sequence[Check]
 _LARGEST = 0.36  # below 1/e, as the proof about unsure verdicts needs
 
 
@@ -55,7 +45,7 @@ class Hits(NamedTuple):
     pool: Whole
     place: Whole
     value: Whole
-    shares: Real
+    shares: records.Real
 
 
 def hits_of(main: Rows, answers: Whole, n_classes: int) -> Hits:
@@ -71,7 +61,7 @@ def hits_of(main: Rows, answers: Whole, n_classes: int) -> Hits:
     return Hits(hit.pool, hit.place, hit.value, answer_shares(main, answers, n_classes))
 
 
-def answer_shares(main: Rows, answers: Whole, n_classes: int) -> Real:
+def answer_shares(main: Rows, answers: Whole, n_classes: int) -> records.Real:
     """Share of the items with a main question that the system answered with each class."""
     items = main.items
     given = answers[items]
@@ -116,10 +106,7 @@ class SetLimits(NamedTuple):
 def set_limits(
     hits: Hits, open_places: Whole, *, error: float, everything: bool
 ) -> tuple[SetLimits, ...]:
-    """The limits of the sets without the slowest classes; that of all classes if ``everything``.
-
-    Classes that the system never answers with need not be complete: they are taken as the quickest.
-    """
+    """The limits of the sets without the slowest classes; that of all classes if ``everything``."""
     shares, k = hits.shares, len(hits.shares)
     end = int(hits.place.max()) + 1 if len(hits.place) else 0
     opened = np.minimum(np.where(shares > 0, open_places, end), end)
@@ -194,12 +181,7 @@ def resolved(counts: AccuracyCounts, *, best: bool) -> AccuracyCounts:
 
 
 def partitioned_view(
-    project: Project,
-    name: str,
-    *,
-    checks: Sequence[Check] = (),
-    rates: Rates = None,
-    points: int = 16,
+    project: Project, name: str, *, checks: Checks = (), rates: Rates = None, points: int = 16
 ) -> SystemView:
     """A system in a partitioned project, uniform or targeted, or in one of grades."""
     spec, answers, k = project.spec, project.answers[name], project.spec.n_classes
@@ -248,8 +230,7 @@ def grade_view(project: Project, name: str, **how: Any) -> SystemView:
     """A system whose answers are graded; with all different answers asked about, a grade each.
 
     Where some are drawn, a grade weighs one over the chance of its question: items on which systems
-    agree are asked about each of them more often. Answers that nobody is asked about have no value;
-    the interval leaves them open.
+    agree are asked about more often. Answers that nobody is asked about are open in the interval.
     """
     main, answers = project.rows.of(MAIN), project.answers[name]
     unasked = float((answers[main.items] == OTHER).mean()) if len(main.item) else 0.0
@@ -292,13 +273,7 @@ def _prefix_limits(counts: AccuracyCounts, error: float) -> tuple[float, float]:
 
 
 def weighted_values(
-    main: Rows,
-    answers: Whole,
-    opened: Whole,
-    n_classes: int,
-    *,
-    false_no: float = 0.0,
-    false_yes: float = 0.0,
+    main: Rows, answers: Whole, opened: Whole, n_classes: int, **wrong: float
 ) -> tuple[float, float, float, float]:
     """The value repaired for unequal completion, its worst and best, and the absent share.
 
@@ -326,12 +301,12 @@ def weighted_values(
         return math.nan, worst, right + float(shares[~known].sum()), absent
     by_decided, by_used = asked / np.maximum(n_decided, 1), asked / np.maximum(n_used, 1)
 
-    def value(verdict: Whole, keep: records.Bools, weights: Real) -> float:
+    def value(verdict: Whole, keep: records.Bools, weights: records.Real) -> float:
         w = np.rint(weights[used.pool[keep]] * _SCALE)
         yes, right = verdict[keep] == YES, hit[keep]
         parts = (yes & right, yes & ~right, ~yes & right, ~yes & ~right)
         a, b, c, d = (int(w[part].sum()) for part in parts)
-        cells = label_cells(a, b, c, d, n_classes, false_no=false_no, false_yes=false_yes)
+        cells = label_cells(a, b, c, d, n_classes, **wrong)
         return float(shares.sum()) * linear.maximum_likelihood(cells) if cells else math.nan
 
     middle = value(used.value, decided & there, by_decided)
@@ -393,7 +368,7 @@ def _ends(n: int, points: int) -> Whole:
 
 def _path(
     whole: Rows, answers: Whole, k: int, share: float, error: float, now: Estimate, size: int
-) -> tuple[Point, ...]:
+) -> tuple[records.Point, ...]:
     """Intervals over shorter prefixes, and the one of now at the end."""
     n = len(whole.item)
     if n < 2 or size < 2:
@@ -407,8 +382,10 @@ def _path(
         if uh + um:
             best = linear.anytime(label_cells(yh + uh, ym, nh, nm + um, k), error)
         value = share * linear.maximum_likelihood(label_cells(yh, ym, nh, nm, k))
-        points.append(Point(n=end, value=value, low=share * worst.low, high=share * best.high))
-    return (*points, Point(n=n, value=now.value, low=now.low, high=now.high))
+        points.append(
+            records.Point(n=end, value=value, low=share * worst.low, high=share * best.high)
+        )
+    return (*points, records.Point(n=n, value=now.value, low=now.low, high=now.high))
 
 
 def _fixed(project: Project, name: str, main: Rows) -> Estimate | None:
@@ -443,18 +420,12 @@ def _exact(tallies: Pairs, items: Pairs, answered: Pairs, confidence: float) -> 
 
 
 def corrected(
-    name: str,
-    main: Rows,
-    answers: Whole,
-    opened: Whole,
-    spec: ProjectSpec,
-    rates: Rates,
+    name: str, main: Rows, answers: Whole, opened: Whole, spec: ProjectSpec, rates: Rates
 ) -> Estimate | None:
     """The value if verdicts are wrong at the rates seen on gold or panel items.
 
-    A sensitivity line without an interval: the rates are estimates, and they must be the same for
-    every class and for the system's own wrong answers, which may be nearer misses than those of
-    gold items. With no wrong verdict seen it is the value.
+    A sensitivity line without an interval: the rates are estimates, and must be the same for every
+    class and for the system's own wrong answers, which may be nearer misses than those of gold items.
     """
     if rates is None:
         return None
@@ -555,23 +526,21 @@ def _ratio(yes: float, n: float, share: float) -> float:
 
 
 def judge_all_view(
-    project: Project, name: str, *, checks: Sequence[Check] = (), points: int = 16
+    project: Project, name: str, *, checks: Checks = (), points: int = 16
 ) -> SystemView:
-    """A system where m random classes are shown and each is judged.
-
-    A = s·P(yes about the answer | the answer is shown): each such verdict stands for K/m questions.
-    It does not matter in which order, or how, people choose among the shown classes, since all are
-    judged. Verdicts about one item go together, so only the first of each item enters the interval.
+    """A system where m random classes are shown and each is judged: each verdict about its answer
+    stands for K/m questions, in whatever order people choose among the shown classes. Verdicts about
+    one item go together, so only the first of each item enters the interval.
     """
     main, answers, spec = project.rows.of(MAIN), project.answers[name], project.spec
     share, error = _share(main, answers), 1 - spec.confidence
     verdict, hits = shown_verdicts(_prefix(main), answers)
     first, n = verdict[hits.firsts], len(verdict)
 
-    def point(said: Whole, valued: Whole) -> Point:
+    def point(said: Whole, valued: Whole) -> records.Point:
         low, high = _limits(said, error)
         value = _ratio((valued == YES).sum(), (valued != UNSURE).sum(), share)
-        return Point(n=len(said), value=value, low=share * low, high=share * high)
+        return records.Point(n=len(said), value=value, low=share * low, high=share * high)
 
     now = point(first, verdict)
     path = tuple(point(first[:end], first[:end]) for end in _ends(len(first), points))

@@ -197,11 +197,9 @@ def simulate_shown(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ProtocolRow:
-    """Mean bias in points (hundredths) over the repetitions, against the accuracy on the simulated
-    items; NaN where it does not apply.
-
-    ``shown`` is the value on the dashboard, ``missed`` the share of its intervals without the
-    truth, ``found`` the share of projects with an alarm.
+    """Mean bias in points (hundredths), against the accuracy on the simulated items; NaN where it does
+    not apply. ``shown`` is the value on the dashboard, ``missed`` the share of its intervals without
+    the truth, ``found`` the share of projects with an alarm.
     """
 
     what: str

@@ -83,10 +83,7 @@ def token_hash(token: str) -> str:
 
 def project_of(work: Work, project: int) -> Row:
     """The whole row of a project; raises NotFound if there is none."""
-    row = work.one(SQL.project, project=project)
-    if row is None:
-        raise NotFound("There is no such project.")
-    return row
+    return NotFound.given(work.one(SQL.project, project=project), "There is no such project.")
 
 
 def who(work: Work, token_hash: str, *, now: float) -> Person | None:
@@ -107,12 +104,8 @@ def touch_session(work: Work, token_hash: str, *, now: float) -> None:
 
 
 def member(work: Work, token_hash: str, slug: str, *, roles: Roles, now: float) -> Member:
-    """The membership of a session's person: SignedOut without a session, NotFound if there is no such
-    project or membership (nobody can tell which), Forbidden if the role is not one of ``roles``.
-    """
-    row = work.one(SQL.member_by_session, token=token_hash, slug=slug, now=now)
-    if row is None:
-        raise SignedOut
+    """The membership of a session's person, or SignedOut, NotFound (nobody can tell why), Forbidden."""
+    row = SignedOut.given(work.one(SQL.member_by_session, token=token_hash, slug=slug, now=now))
     role = row["role"]
     NotFound.unless(role is not None, "There is no such project among yours.")
     Forbidden.unless(role in roles, f"This needs the role {' or '.join(roles)}; yours is {role}.")
@@ -142,11 +135,7 @@ def slow(work: Work, key: str, *, free: int, most: float, now: float) -> None:
 
 
 def allow(work: Work, key: str, *, limit: int, seconds: float, now: float) -> None:
-    """Count an attempt under ``key``; raises Throttled after ``limit`` attempts in ``seconds``.
-
-    In a transaction of its own *before* what it protects, so that failures count. The key is hashed:
-    it may hold an e-mail or IP address.
-    """
+    """Count an attempt, before what it protects; Throttled after ``limit`` attempts in ``seconds``."""
     n, first, _ = _tries(work, key, now - seconds)
     if n >= limit:
         raise Throttled(wait=max(1.0, first + seconds - now))

@@ -60,10 +60,7 @@ def _hold(work: Work, member: Member) -> None:
 
 
 def undo(work: Work, member: Member, answer: int, *, now: float) -> None:
-    """Take the person's last answer back; they hold its question again, and what they hold now goes back.
-
-    A repeat does nothing; Conflict if the answer is final or the project not open.
-    """
+    """Take the last answer back; its question is held again. Conflict if final; a repeat does nothing."""
     _hold(work, member)
     last = work.one(SQL.latest, project=member.project, person=member.person)
     if last is None or last["id"] != answer:
@@ -113,18 +110,13 @@ def _about(row: Row) -> dict[str, int]:
 def add_comment(
     work: Work, member: Member, question: int, *, text: str, broken: bool, now: float
 ) -> int:
-    """Keep what a person says about the item of a question that they hold or answered.
-
-    The text stands in its table alone, because it may name people; the event says that there is one.
-    """
-    short = len(text) <= LONGEST_COMMENT
+    """Keep what is said about an item in hand or answered; it may name people, so no event has it."""
+    short = len(text := text.strip()) <= LONGEST_COMMENT
     Refused.unless(short, f"text must have at most {LONGEST_COMMENT} characters.")
     Refused.unless(text or broken, "text must not be empty, unless the item is broken.")
     hold(work, member.project, "open")
     asked = {"question": question, "project": member.project, "person": member.person}
-    row = work.one(SQL.asked_of, **asked)
-    if row is None:
-        raise NotFound(MESSAGES["question"])
+    row = NotFound.given(work.one(SQL.asked_of, **asked), MESSAGES["question"])
     kept = work.one(SQL.add_comment, **asked, now=now, broken=int(broken), text=text)
     number = int((kept or {})["id"])
     about = {"broken": broken, "comment": number, "place": row["place"], "question": question}

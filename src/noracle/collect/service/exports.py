@@ -90,13 +90,10 @@ def _quoted(text: str) -> str:
 
 
 def table_files(tables: Mapping[str, ExportTable], kind: str) -> dict[str, bytes]:
-    """File names and bytes of several tables; tables without rows are left out, because an empty
-    table says nothing.
+    """File names and bytes of the tables that have rows.
 
-    Readers of CSV guess the type of a column from what they see. Where some names of items look
-    like numbers, dates or truth values and others do not, the guess may differ between files; then
-    all names get the prefix ``item:`` in the CSV files, and the table of items has the name itself
-    in the column ``name``.
+    Readers of CSV guess the type of a column. Where some names of items look like numbers, dates or
+    truth values and others do not, all get the prefix ``item:``, and a column ``name`` has the names.
     """
     filled = {name: table for name, table in tables.items() if table.rows}
     if kind == "csv" and not _safe_names(filled):
@@ -137,16 +134,12 @@ ESTIMATED = ("main", "reask")
 def judgements(
     work: Work, project: int, *, kinds: Sequence[str] | None = None
 ) -> list[dict[str, Any]]:
-    """Answers to questions of these ``kinds`` as rows of the foundation's judgements table, and
-    besides ``draw, kind, revision, question``.
+    """Answers to questions of these ``kinds`` as rows of the judgements table (one row for each class
+    that was judged), and besides ``draw, kind, revision, question``; ordinary labels are :func:`ratings`.
 
-    One answer gives one row, or one for each class shown (judge-all); a class that was picked as
-    wrong is a ``no`` without a propensity, because a person chose it (pick-wrong); an answer that
-    names no class gives none. Ordinary labels are :func:`ratings`.
-
-    The propensity is that of *one* judgement. Where d of K classes are asked, or m are shown, a
-    class is among them with chance d/K or m/K, and the foundation takes the mean of 1{class =
-    answer, yes}/propensity over the judgements of an item; so each has the chance 1/K.
+    The propensity is that of *one* judgement: where d of K classes are asked, or m are shown, the
+    foundation takes the mean of 1{class = answer, yes}/propensity over the judgements of an item; so
+    each has the chance 1/K. A class that a person picked as wrong has none.
     """
     found = project_of(work, project)
     spec = read_spec(found["spec"])
@@ -206,15 +199,12 @@ def _predictions(work: Work, project: int, *, main: bool) -> dict[str, dict[str,
 
 
 def archive_of(work: Work, project: int, *, texts: bool = False) -> ProjectArchive:
-    """Everything that was drawn, asked and answered, for ``verify_archive``.
-
-    The seed, the truth of gold items and recorded chances are in it once the project is closed. A
-    draft has nothing to prove yet. Whoever holds the database may check this; what leaves of an
-    open project is less (:func:`export_files`).
+    """Everything that was drawn, asked and answered, for ``verify_archive`` by whoever holds the
+    database; what leaves of an open project is less (:func:`export_files`).
     """
     row = project_of(work, project)
-    if row["state"] == "draft":
-        raise Conflict("The project must be sealed before it can be exported; it is a draft.")
+    rule = "The project must be sealed before it can be exported; it is a draft."
+    Conflict.unless(row["state"] != "draft", rule)
     items = work.all(SQL.items, project=project)
     chances = {i["name"]: json.loads(i["chances"]) for i in items if i["chances"] is not None}
     asked = work.all(SQL.routes, project=project)
@@ -234,18 +224,13 @@ def archive_of(work: Work, project: int, *, texts: bool = False) -> ProjectArchi
 
 
 def evidence_tables(work: Work, project: int, *, texts: bool = False) -> dict[str, ExportTable]:
-    """Tables that ``noracle estimate`` and the other verbs read.
+    """Tables that ``noracle estimate`` and the other verbs read: answers, judgements, grades, items,
+    ratings, quality (known questions with the expected verdict) and classes (number and name).
 
-    ``answers`` (of items with main questions; ``after_answers`` is 1 for a system that came
-    after the first answer, a column only where there is one), ``judgements`` (answers to main questions, and to
-    those that were asked again), ``grades`` instead of them where answers are graded, ``items``
-    (with ``n_classes``), ``ratings`` (ordinary protocol), ``quality`` (judgements of gold, panel and
-    attention questions, with the expected verdict) and ``classes`` (number and name). Before closing
-    there are no judgements, grades and ratings, and systems' answers are those about all items.
-
-    A grade stands once, with the first of the systems that share the answer and with the chance of
-    the question; where all different answers were asked about, once for each of the systems. A
-    system with answers that nobody was asked about, because it came after sealing, is left out.
+    ``after_answers`` is 1 for a system that came after the first answer. Before closing there are no
+    judgements, grades and ratings, and answers are those about all items. A grade stands once, with
+    the first of the systems that share the answer and with the chance of the question; where all
+    different answers were asked about, once for each of them, but for those that came after sealing.
     """
     row = project_of(work, project)
     spec, closed = read_spec(row["spec"]), row["state"] == "closed"
@@ -331,12 +316,8 @@ def label_studio(work: Work, project: int, *, texts: bool = False) -> bytes:
 
 
 def export_files(work: Work, project: int, kind: str, *, texts: bool = False) -> dict[str, bytes]:
-    """File names and bytes of an export in one of :data:`FORMATS`.
-
-    Before closing no file tells of any question, so that nobody learns which of them are gold or
-    panel, or which come next: the archive proves what was committed to
-    (:func:`noracle.collect.archive.without_questions`), the others hold items and the answers of
-    systems.
+    """File names and bytes of an export in one of :data:`FORMATS`; before closing no file tells of any
+    question, so that nobody learns which of them are gold or panel, or which come next.
     """
     rule = f"format must be one of {', '.join(FORMATS)}; got {kind[:40]!r}."
     Refused.unless(kind in FORMATS, rule)

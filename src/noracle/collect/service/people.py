@@ -148,18 +148,14 @@ def invite(
 
 def peek_invitation(work: Work, token_hash: str, *, now: float) -> Invitation:
     """What a link leads to; raises NotFound if it was used, revoked, has expired or never was."""
-    row = work.one(SQL.invitation, token=token_hash, now=now)
-    if row is None:
-        raise NotFound(_GONE)
+    row = NotFound.given(work.one(SQL.invitation, token=token_hash, now=now), _GONE)
     return Invitation(**{**row, "spec": read_spec(row["spec"])})
 
 
 def accept_invitation(work: Work, token_hash: str, *, person: int, now: float) -> Member:
     """Use an invitation up: the person joins with its role, in its pool.
 
-    An annotator may collect further classes with further invitations. Nobody else takes a second
-    role: who sees estimates must not answer questions. In the ordinary protocol a person has one
-    place, because no item is put to a person twice.
+    Who sees estimates must not answer questions, and no item is put to a person twice (ordinary).
     """
     invitation = peek_invitation(work, token_hash, now=now)
     project, role, pool = invitation.project, invitation.role, invitation.pool
@@ -182,10 +178,7 @@ def accept_invitation(work: Work, token_hash: str, *, person: int, now: float) -
         work.run(SQL.join_pool, project=project, pool=pool, person=person)
     payload = {"alias": alias, "role": role, "pool": pool, "invitation": invitation.id}
     work.log(project, "joined", payload, actor=alias, at=now)
-    joined = member_of(work, person, project)
-    if joined is None:
-        raise Conflict("Joining failed; try the link again.")
-    return joined
+    return Conflict.given(member_of(work, person, project), "Joining failed; try the link again.")
 
 
 def revoke_invitation(work: Work, member: Member, invitation: int, *, now: float) -> None:
@@ -241,9 +234,7 @@ def add_person(
     Refused.unless(known, "locale must be a language code such as en or de.")
     about = {"email": normal_email(email), "name": normal_name(name), "password": password_hash}
     row = work.one(SQL.add_person, locale=locale, now=now, **about)
-    if row is None:
-        raise Conflict("email has an account already; sign in with it.")
-    return int(row["id"])
+    return int(Conflict.given(row, "email has an account already; sign in with it.")["id"])
 
 
 def nobody_yet(work: Work) -> bool:
@@ -276,10 +267,7 @@ def make_reset(work: Work, person: int, *, project: int | None, now: float) -> s
 
 
 def reset_link(work: Work, member: Member, who: str, *, now: float) -> str:
-    """As :func:`make_reset`, for a member of the manager's project, by alias or e-mail; it is logged.
-
-    Whoever has the link becomes that person: the manager must stand above them in all their projects.
-    """
+    """As :func:`make_reset`, for a member below the manager in all their projects; it is logged."""
     target = _member_named(work, member, who)
     rows = work.all(SQL.roles_of, person=target["person"], actor=member.person)
     above = all(row["role"] in _BELOW.get(row["mine"] or "", ()) for row in rows)
@@ -293,9 +281,7 @@ def reset_link(work: Work, member: Member, who: str, *, now: float) -> str:
 def peek_reset(work: Work, token_hash: str, *, now: float) -> Row:
     """``person, project, email, alias`` of a link that still works."""
     row = work.one(SQL.reset, token=token_hash, now=now)
-    if row is None:
-        raise NotFound("This link was used or has expired. Ask for a new one.")
-    return row
+    return NotFound.given(row, "This link was used or has expired. Ask for a new one.")
 
 
 def use_reset(work: Work, token_hash: str, password_hash: str, *, now: float) -> int:
@@ -377,13 +363,9 @@ def people_of(work: Work, member: Member) -> list[dict[str, Any]]:
 
 
 def forget(work: Work, email: str, *, now: float) -> int:
-    """Erase a person's address, name, password, sessions and pools; returns how many projects.
-
-    Answers stay under the alias; the question that they hold goes back to its place.
-    """
-    person = find_person(work, email)
-    if person is None:
-        raise NotFound("There is no account with this e-mail address.")
+    """Erase a person's address, name, password, sessions and pools; returns how many projects."""
+    rule = "There is no account with this e-mail address."
+    person = NotFound.given(find_person(work, email), rule)
     who = int(person["id"])
     projects = work.all(SQL.memberships, person=who)
     for row in projects:

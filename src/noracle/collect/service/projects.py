@@ -62,11 +62,7 @@ def hold(work: Work, project: int, *states: State) -> Row:
 
 
 class _Steps:
-    """A long change of a draft in short transactions, so that others need not wait.
-
-    Nobody else changes the draft meanwhile, and nothing counts before the last step; what a killed
-    process left is cleared by whoever comes next (:func:`hold`).
-    """
+    """A long change of a draft in short transactions: others need not wait, and it counts at the end."""
 
     def __init__(self, store: Store, project: int) -> None:
         self._store, self._project, self._last = store, project, 0.0
@@ -301,8 +297,7 @@ def image_of(work: Work, member: Member, sha256: str) -> tuple[str, bytes]:
         seen = work.all(SQL.contents_seen, project=member.project, person=member.person)
         if all(json.loads(each["content"]).get("image") != sha256 for each in seen):
             row = None
-    if row is None:
-        raise NotFound("There is no such image.")
+    row = NotFound.given(row, "There is no such image.")
     return str(row["media"]), bytes(row["bytes"])
 
 
@@ -335,9 +330,7 @@ def create_project(
     Refused.unless(fits, f"{rule}; got {slug[:80]!r}.")
     title = _title(name)
     row = work.one(SQL.add_project, slug=slug, name=title, spec=_written(spec), now=now)
-    if row is None:
-        raise Conflict(f"slug must be new; {slug!r} is taken.")
-    project = int(row["id"])
+    project = int(Conflict.given(row, f"slug must be new; {slug!r} is taken.")["id"])
     alias = join(work, project, owner, role="owner", now=now)
     payload = {"alias": alias, "name": title, "slug": slug, "spec": spec.to_dict()}
     work.log(project, "created", payload, actor=alias, at=now)
@@ -393,10 +386,7 @@ def preview_seal(work: Work, project: int, *, propensities: Chances = None) -> S
 def seal_project(
     work: Work, project: int, *, propensities: Chances = None, seed: bytes | None = None, **by: Any
 ) -> str:
-    """Draw everything random from a new seed (``seed`` in tests) and commit to it; returns the root.
-
-    ``propensities`` are chances of each class by item (:func:`noracle.accuracy.route_items`).
-    """
+    """Draw everything random from a new seed (``seed`` in tests) and commit to it; returns the root."""
     hold(work, project, "draft")
     root, drawn, finish = _drawn(work, project, propensities, seed)
     for sql, rows in drawn:
@@ -523,14 +513,11 @@ def add_system(
     now: float,
     salt: str | None = None,
 ) -> int:
-    """Keep a system's answers by item name, None where it gave none.
+    """Keep a system's answers by item name, None where it gave none; only after sealing.
 
-    Only after sealing, so that they cannot steer the draw. A system that comes after the first
-    answer is *late*: it may have been made from the verdicts. Not so one that was committed to
-    before, whose answers are revealed with their ``salt``.
-
-    Answers that are to be graded come before sealing, which draws them with the questions, and may
-    be sent again until then; of a system that comes later only those count that others gave too.
+    A system that comes after the first answer is *late*: it may have been made from the verdicts. Not
+    so one that was committed to before, whose answers are revealed with their ``salt``. Answers that
+    are to be graded come before sealing, which draws them; of later ones those count that others gave.
     """
     row = project_of(work, project)
     spec = read_spec(row["spec"])
@@ -559,8 +546,7 @@ def add_system(
         told = {"name": title, "n": len(answers)}
         work.log(project, "answers-imported", told, actor=actor, at=now)
         return next(int(row["id"]) for row in systems_of(work, project) if row["name"] == title)
-    if made is None:
-        raise Conflict(f"name must be new; the project has a system {title!r}.")
+    made = Conflict.given(made, f"name must be new; the project has a system {title!r}.")
     system = int(made["id"])
     if spec.protocol == "grade":
         replies = {item.name: item.replies for item in items_of(work, project)}
@@ -609,9 +595,7 @@ def note(work: Work, /, member: Member, kind: str, *, now: float, **payload: obj
 
 def project_row(work: Work, slug: str) -> Row:
     """The row of a project by its slug; the seed only where the project is closed."""
-    row = work.one(SQL.project_by_slug, slug=slug)
-    if row is None:
-        raise NotFound("There is no such project.")
+    row = NotFound.given(work.one(SQL.project_by_slug, slug=slug), "There is no such project.")
     return row if row["state"] == "closed" else {**row, "seed": None}
 
 

@@ -93,9 +93,7 @@ def add_webhook(work: Work, member: Member, url: str, *, now: float) -> Row:
     few = len(webhooks_of(work, project)) < 10
     Conflict.unless(few, "A project has at most 10 webhooks; take one away first.")
     row = work.one(SQL.add_webhook, project=project, url=url, now=now)
-    if row is None:
-        raise Conflict("url must be new; the project calls it already.")
-    number = int(row["id"])
+    number = int(Conflict.given(row, "url must be new; the project calls it already.")["id"])
     work.log(project, "webhook-added", {"webhook": number}, actor=member.alias, at=now)
     return {"id": number, "url": url, "at": now, "fault": ""}
 

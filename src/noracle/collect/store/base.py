@@ -78,6 +78,9 @@ class Work(Protocol):
         """Append an event; returns the time under which it stands: ``at``, unless the clock stepped back."""
 
 
+Op = Callable[Concatenate[Work, Sent], Value]
+
+
 class Store(Protocol):
     """A database that is open."""
 
@@ -92,25 +95,13 @@ class Store(Protocol):
 
     def _soon(self, hot: Callable[..., Value], *sent: object, **given: object) -> Future[Value]: ...
 
-    async def write(
-        self,
-        op: Callable[Concatenate[Work, Sent], Value],
-        /,
-        *sent: Sent.args,
-        **about: Sent.kwargs,
-    ) -> Value:
+    async def write(self, op: Op[Sent, Value], /, *sent: Sent.args, **on: Sent.kwargs) -> Value:
         """``op(work, …)`` in a transaction that is on the disk when this returns."""
-        return await asyncio.wrap_future(self._put(lambda work: op(work, *sent, **about)))
+        return await asyncio.wrap_future(self._put(lambda work: op(work, *sent, **on)))
 
-    async def read(
-        self,
-        op: Callable[Concatenate[Work, Sent], Value],
-        /,
-        *sent: Sent.args,
-        **about: Sent.kwargs,
-    ) -> Value:
+    async def read(self, op: Op[Sent, Value], /, *sent: Sent.args, **on: Sent.kwargs) -> Value:
         """``op(work, …)`` on one consistent state."""
-        done = self._readers.submit(self.read_now, lambda work: op(work, *sent, **about))
+        done = self._readers.submit(self.read_now, lambda work: op(work, *sent, **on))
         return await asyncio.wrap_future(done)
 
     def write_now(self, op: Callable[[Work], Value]) -> Value:
@@ -125,9 +116,7 @@ class Store(Protocol):
         return await run(self._readers, self.read_chained_now, project, op)
 
     def read_chained_now(self, project: int, op: Callable[[Work], Value]) -> Value:
-        """As ``read_chained``, for callers without an event loop; as ``read_now`` where events are
-        chained when they are written.
-        """
+        """As ``read_chained``, without an event loop; as ``read_now`` where events are chained at once."""
         del project
         return self.read_now(op)
 
@@ -236,10 +225,7 @@ def schema_version(work: Work) -> int:
 
 
 def migrate(work: Work, *, now: float, folder: Path = FOLDER, to: int | None = None) -> int:
-    """Bring the database to the newest version, or to ``to``; returns it. A newer one is refused.
-
-    ``work`` must hold the lock of the database's writers.
-    """
+    """Bring a database whose lock we hold to the newest version, or to ``to``; returns it."""
     steps = migrations(work.dialect, folder)
     at = schema_version(work)
     rule = f"url must name a database of schema version at most {len(steps)}"

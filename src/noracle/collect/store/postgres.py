@@ -340,9 +340,7 @@ class PostgresStore(Store):
     def _retried(
         self, once: Callable[[Connection], Value], *, again: Callable[[], bool] = lambda: True
     ) -> Value:
-        """Run a transaction; again after a deadlock, and once where the connection was lost: those that
-        waited unused are dead after a restart of PostgreSQL, and are dropped.
-        """
+        """Run a transaction; again after a deadlock, and once where a connection that waited was lost."""
         lost = False
         for left in reversed(range(_TRIES)):
             try:

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, Unpack
 
 from noracle.collect import errors, model
 from noracle.collect.chain import STEPPED, Clamped, ClockStep, clamped, event_hash
-from noracle.collect.errors import Conflict, Damaged, Forbidden, NotFound, Refused, Unavailable
+from noracle.collect.errors import Conflict, NotFound, Refused, Unavailable
 from noracle.collect.model import Amended, Answered, Given, HeldQuestion, ProjectSpec, fits
 from noracle.collect.store.base import CLOSED, SQL, Dialect, Payload, Store, Value, Work, migrate
 from noracle.errors import ArgumentError, require
@@ -56,10 +56,7 @@ Cursors = dict[int, dict[int, int]]
 
 
 class SqliteWork(Work):
-    """One transaction. Events are chained here; heads are written with the next statement.
-
-    ``cursors`` saves time: by project and person, no open question below this place is for them.
-    """
+    """One transaction; ``cursors``: by project and person, no open question below is for them."""
 
     dialect: Dialect = "sqlite"
 
@@ -225,11 +222,9 @@ def check_form(
 def _enter(work: SqliteWork, token_hash: str, project: int, now: float) -> _Asker:
     """Who asks; refuses everybody who is no annotator of the project."""
     row = work.connection.execute(SQL.hot_gate, (token_hash, now, project)).fetchone()
-    if row is None:
-        raise errors.SignedOut
-    person, role, alias, state, spec = row
+    person, role, alias, state, spec = errors.SignedOut.given(row)
     NotFound.unless(role is not None, MESSAGES["project"])
-    Forbidden.unless(role == "annotator", MESSAGES["role"])
+    errors.Forbidden.unless(role == "annotator", MESSAGES["role"])
     return _Asker(person, alias, state, model.read_spec(spec), project)
 
 
@@ -318,8 +313,7 @@ def _keep(work: SqliteWork, who: _Asker, given: Given) -> Answered:
     run, project, now = work.connection.execute, who.project, given["now"]
     Conflict.unless(who.state == "open", MESSAGES["state"])
     row = run(SQL.hot_question, (given["question"], project)).fetchone()
-    if row is None:
-        raise NotFound(MESSAGES["question"])
+    row = NotFound.given(row, MESSAGES["question"])
     item, place, draw, kind, pool, shown, propensity, status, person, key, leased_at, undone = row
     held = (status, person, key) == (1, who.person, given["key"])
     Conflict.unless(held, MESSAGES["lease"])
@@ -331,9 +325,8 @@ def _keep(work: SqliteWork, who: _Asker, given: Given) -> Answered:
     again = set(given["value"].split("|")) == {"unsure"} and kind in ("main", "reask")
     if again and draw // REASK_STEP < who.spec.reasks:
         asked = (project, item, place, draw + REASK_STEP, pool, shown, propensity)
-        run(
-            SQL.hot_reask, (*asked, now + model.UNDO_SECONDS)
-        )  # leased to nobody until this is final
+        # Leased to nobody until this is final.
+        run(SQL.hot_reask, (*asked, now + model.UNDO_SECONDS))
     return kept
 
 
@@ -344,10 +337,8 @@ def amend(work: SqliteWork, token: str, project: int, **given: Unpack[Amended]) 
     who = _enter(work, token, project, now)
     run = work.connection.execute
     mine = run(SQL.hot_mine, (answer, project, who.person)).fetchone()
-    if mine is None:
-        raise NotFound(MESSAGES["question"])
-    before = _again(work, who, key, value, mine[0])
-    if before is not None:
+    mine = NotFound.given(mine, MESSAGES["question"])
+    if (before := _again(work, who, key, value, mine[0])) is not None:
         return before
     Conflict.unless(who.state == "open", MESSAGES["state"])
     last = run(SQL.hot_last, (project, who.person)).fetchone()
@@ -375,8 +366,7 @@ def _add_answer(
 
 def make_private(path: Path) -> None:
     """Create the file for its owner alone; the log beside it gets the same mode."""
-    if not path.parent.is_dir():
-        raise ArgumentError(f"url must name a file in a folder that exists; got {path}.")
+    require(path.parent.is_dir(), f"url must name a file in a folder that exists; got {path}.")
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     if path.stat().st_mode & 0o077:
@@ -407,8 +397,7 @@ def copy_database(source: sqlite3.Connection, path: Path) -> None:
 
 def restore(path: Path, target: Path) -> None:
     """Put a copy of a backup where no database is yet."""
-    if target.exists():
-        raise ArgumentError(f"url must name a file that does not exist yet; got {target}.")
+    require(not target.exists(), f"url must name a file that does not exist yet; got {target}.")
     rule = "path must name a backup of a collection database"
     names = "SELECT name FROM sqlite_master WHERE name IN ('schema_version', 'project', 'answer')"
     source = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
@@ -436,7 +425,7 @@ def told(error: BaseException, path: Path) -> BaseException:
         return error
     if code & 0xFF in _DAMAGED:
         rule = f"the database must be whole; SQLite says of {path}: {error}"
-        return Damaged(f"{rule}. Restore a copy: noracle collect restore BACKUP --db NEW")
+        return errors.Damaged(f"{rule}. Restore a copy: noracle collect restore BACKUP --db NEW")
     words = _TROUBLE.get(code & 0xFF)
     return error if words is None else Unavailable(words, wait=30.0)
 
@@ -568,7 +557,7 @@ class SqliteStore(Store):
         words = "nothing" if found is None else str(found["quick_check"])
         rule = f"the database must be whole; SQLite says of {self.path}: {words}"
         remedy = "Restore a copy: noracle collect restore BACKUP --db NEW"
-        Damaged.unless(words == "ok", f"{rule}. {remedy}")
+        errors.Damaged.unless(words == "ok", f"{rule}. {remedy}")
 
     def health_now(self) -> str:
         """What keeps the store from writing, in words; empty if nothing does."""

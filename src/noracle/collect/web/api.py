@@ -16,16 +16,15 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, 
 
 from noracle.collect import formats
 from noracle.collect.errors import Forbidden, Refused, SignedOut
-from noracle.collect.model import Answered, HeldQuestion, Item, ProjectSpec
-from noracle.collect.service import access, people, projects, webhooks
-from noracle.collect.service.access import READERS, Member
+from noracle.collect.model import Answered, HeldQuestion, Item, ProjectSpec, visible
+from noracle.collect.service import access, answers, people, projects, webhooks
+from noracle.collect.service.access import ANNOTATORS, READERS, Member
 from noracle.collect.service.answers import LONGEST_COMMENT, comments_of
 from noracle.collect.store.base import SQL, Work
 from noracle.collect.web import security
-from noracle.collect.web.core import Requester, Web
-from noracle.collect.web.page import export_response, language_of, web_of
+from noracle.collect.web.core import Requester, Web, web_of
+from noracle.collect.web.page import export_response, language_of
 from noracle.collect.web.pages import may_create
-from noracle.collect.web.work import visible
 from noracle.errors import NoracleError
 
 _DEEPEST = 20
@@ -180,9 +179,7 @@ async def caller(request: Request) -> Requester:
     """Who calls; a cookie must bring its CSRF token when something changes."""
     web = web_of(request)
     token, way = security.token_of(request, web.settings)
-    if token is None:
-        raise SignedOut
-    hashed = access.token_hash(token)
+    hashed = access.token_hash(SignedOut.given(token))
     if way == "cookie" and request.method in security.UNSAFE:
         security.check_csrf(web.settings, hashed, request.headers.get("x-csrf-token"))
     return Requester(web, hashed)
@@ -249,9 +246,7 @@ def read_body(model: type[Body], media: str, data: bytes) -> Body:
 
 
 class Quick(APIRoute):
-    """A route that is described as any other; its handler gets the request and finds out the rest,
-    because FastAPI's way through dependencies and encoders takes longer than an answer does.
-    """
+    """A route whose handler gets the request: FastAPI's dependencies take longer than an answer."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """What answers a request."""
@@ -365,8 +360,7 @@ async def create_project(ask: Requester, **draft: Any) -> dict[str, Any]:
     now = ask.slow_down()
 
     def op(work: Work) -> dict[str, Any]:
-        if (person := access.who(work, ask.session, now=now)) is None:
-            raise SignedOut
+        person = SignedOut.given(access.who(work, ask.session, now=now))
         Forbidden.unless(may_create(work, person.id), ONLY_MANAGERS)
         projects.create_project(work, owner=person.id, now=now, **draft)
         return {"slug": draft["slug"], "state": "draft"}
@@ -537,9 +531,10 @@ async def invite(slug: str, body: Invite, ask: Ask) -> Any:
     return {"token": token, "link": ask.web.link("join", token)}
 
 
-@router.post(
-    "/projects/{slug}/systems", status_code=201, openapi_extra=_takes(NewSystem.model_json_schema())
-)
+_SYSTEM = _takes(NewSystem.model_json_schema())
+
+
+@router.post("/projects/{slug}/systems", status_code=201, openapi_extra=_SYSTEM)
 async def add_system(slug: str, request: Request, ask: Ask) -> Any:
     """Add the answers of a system to a sealed project: the class by item name, or null; or commit
     to them. After the first answer a system is late, unless it was committed to.
@@ -577,13 +572,14 @@ async def undo(slug: str, answer: Whole, ask: Ask) -> Any:
 @router.post("/projects/{slug}/leave", status_code=204)
 async def leave(slug: str, ask: Ask) -> None:
     """Make my last answer final now."""
-    await ask.leave(slug)
+    await ask.change(slug, answers.leave, roles=ANNOTATORS)
 
 
 @router.post("/projects/{slug}/comments", status_code=201)
 async def comment(slug: str, body: NewComment, ask: Ask) -> Any:
     """Comment on an item, or say that it is broken; for the managers, never in an estimate."""
-    return {"comment": await ask.comment(slug, **dict(body))}
+    said = dict(body)
+    return {"comment": await ask.change(slug, answers.add_comment, roles=ANNOTATORS, **said)}
 
 
 @router.get("/projects/{slug}/comments")

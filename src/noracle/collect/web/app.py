@@ -27,8 +27,8 @@ from noracle.collect.errors import Later, SignedOut
 from noracle.collect.service import access, webhooks
 from noracle.collect.store.base import Store
 from noracle.collect.web import api, manage, oidc, pages, security, work
-from noracle.collect.web.core import Requester, Web
-from noracle.collect.web.page import HERE, Page, environment, language_of, web_of, words
+from noracle.collect.web.core import Requester, Web, web_of
+from noracle.collect.web.page import HERE, Page, environment, language_of, words
 from noracle.collect.web.security import HEADERS, HSTS, WebSettings, refused_origin
 from noracle.errors import NoracleError
 
@@ -106,8 +106,9 @@ class Guard:
         if small or match is None or scope["method"] != "POST":
             return settings.max_body
         try:
-            request = Request(scope)
-            await Requester(self._web, self._web.session(request)).member(match[2])
+            token, _ = security.token_of(Request(scope), settings)
+            session = access.token_hash(SignedOut.given(token))
+            await Requester(self._web, session).member(match[2])
         except NoracleError:
             return settings.max_body
         return settings.max_json if match[1] else settings.max_upload
@@ -161,6 +162,7 @@ async def _turn_away(response: Response, receive: Receive, send: Send) -> None:
 
 _REPORTS = ("tracing", "metrics", "logs", "operation_spans", "auto_configure")
 _QUIET: dict[str, Any] = {"docs_url": None, "redoc_url": None}
+_QUIET["openapi_url"] = "/api/v1/openapi.json"
 if "telemetry" in inspect.signature(FastAPI).parameters:
     _QUIET["telemetry"] = dict.fromkeys(_REPORTS, False)
 """Newer releases of FastAPI report to OpenTelemetry where it is set up; we report to nobody."""
@@ -209,7 +211,6 @@ def make_app(store: Store, *, settings: WebSettings) -> FastAPI:
     app = _App(
         title="noracle collect",
         version=__version__,
-        openapi_url="/api/v1/openapi.json",
         redirect_slashes=False,
         lifespan=lifespan,
         **_QUIET,
@@ -266,7 +267,7 @@ async def _reply(
         page = Page(web, session, request, token, fresh, None, words(language_of(request)))
     address, said = _way_on(request, page, status)
     shown = request.scope.get("noracle.request", "") if status >= 500 else ""
-    about = {"title": _in_words(status, page), "detail": detail, "request_id": shown}
+    about = {"title": "", "status": status, "detail": detail, "request_id": shown}
     page.status = status
     response = page.render("message.html", back=address, back_words=said, **about)
     swap = {"hx-retarget": "body", "hx-reswap": "innerHTML"} if partial else {}
@@ -283,16 +284,3 @@ def _way_on(request: Request, page: Page, status: int) -> tuple[str, str]:
         form = path.removesuffix("/items").removesuffix("/systems")
         return path if form == path else f"{form}/setup", page.say("Back to the page")
     return "/", page.say("To the projects")
-
-
-def _in_words(status: int, page: Page) -> str:
-    _ = page.say
-    known = {
-        401: _("Sign in first"),
-        403: _("This is not allowed"),
-        404: _("There is no such page"),
-    }
-    known |= {409: _("This cannot be done now"), 413: _("The file is too large")}
-    known |= {422: _("Something does not fit"), 429: _("Too many attempts; wait a little")}
-    known |= {503: _("The service does not answer now; try again in a moment")}
-    return known.get(status, _("Something went wrong"))

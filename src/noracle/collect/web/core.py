@@ -22,7 +22,8 @@ from noracle.collect.model import Answered, Given, HeldQuestion, ProjectSpec, Se
 from noracle.collect.service import access, answers, people, projects
 from noracle.collect.service.access import ANNOTATORS, MANAGERS, Member, Person, Roles
 from noracle.collect.store.base import SQL, Row, Store, Value, Work
-from noracle.collect.web.security import Newcomer, Started, WebSettings, token_of
+from noracle.collect.store.sqlite import MESSAGES
+from noracle.collect.web.security import Newcomer, Started, WebSettings
 
 if TYPE_CHECKING:
     from fastapi import Request
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from noracle.collect.live import LiveView
 
 _MOST = 10_000
+Change = Callable[..., Value]
 
 
 class Buckets:
@@ -140,13 +142,6 @@ class Web:
         self._live: dict[int, tuple[float, LiveView]] = {}
         self._live_locks: dict[int, asyncio.Lock] = {}
 
-    def session(self, request: Request) -> str:
-        """The hash of the request's session token."""
-        token, _ = token_of(request, self.settings)
-        if token is None:
-            raise SignedOut
-        return access.token_hash(token)
-
     def link(self, kind: str, token: str) -> str:
         """The address of an invitation (``join``) or of a ``reset``."""
         return f"{self.settings.base_url.rstrip('/')}/{kind}/{token}"
@@ -170,10 +165,7 @@ class Web:
             raise Refused(f"{rule}; this one is not. Send it in parts.") from None
 
     async def _attempt(self, account: str, caller: Newcomer) -> list[str]:
-        """Count an attempt before anything is looked up; returns what a success makes good again.
-
-        A known device of the person is counted alone, so that guesses from elsewhere slow only others.
-        """
+        """Count an attempt, a known device's alone; returns what a success makes good again."""
         limit, now = self.settings.sign_ins, time.time()
         name = people.email_key(account)
         about = {"most": self.settings.sign_in_seconds, "now": now}
@@ -287,8 +279,7 @@ class Web:
             return found
         _check_slug(slug)
         row = await self.store.read(lambda work: work.one(SQL.project_by_slug, slug=slug))
-        if row is None:
-            raise NotFound("There is no such project among yours.")
+        row = NotFound.given(row, MESSAGES["project"])
         found = Known(int(row["id"]), row["name"], read_spec(row["spec"]))
         if row["state"] != "draft" and len(self._known) < 10_000:
             self._known[slug] = found
@@ -309,6 +300,11 @@ class Web:
         return view
 
 
+def web_of(request: Request) -> Web:
+    """The server's state."""
+    return request.app.state.web  # type: ignore[no-any-return]
+
+
 @dataclasses.dataclass(slots=True)
 class Requester:
     """Who asks, by the hash of the session's token, and whom."""
@@ -318,9 +314,7 @@ class Requester:
 
     async def signed_in(self) -> Person:
         """Who this is, or SignedOut."""
-        if (person := await self.web.person(self.session)) is None:
-            raise SignedOut
-        return person
+        return SignedOut.given(await self.web.person(self.session))
 
     async def member(self, slug: str, roles: Roles = MANAGERS) -> Member:
         """Their membership in a project, if the role fits."""
@@ -334,12 +328,7 @@ class Requester:
         return now
 
     async def change(
-        self,
-        slug: str,
-        change: Callable[..., Value],
-        *sent: object,
-        roles: Roles = MANAGERS,
-        **about: object,
+        self, slug: str, change: Change[Value], *sent: object, roles: Roles = MANAGERS, **on: object
     ) -> Value:
         """Check the role, and ``change(work, member, *sent, now=…)`` in the same transaction."""
         now = self.slow_down()
@@ -347,7 +336,7 @@ class Requester:
 
         def op(work: Work) -> Value:
             member = access.member(work, self.session, slug, roles=roles, now=now)
-            return change(work, member, *sent, now=now, **about)
+            return change(work, member, *sent, now=now, **on)
 
         return await self.web.store.write(op)
 
@@ -414,18 +403,9 @@ class Requester:
         self.web.metrics.event("undo")
         return await self.next(slug)
 
-    async def leave(self, slug: str) -> None:
-        """Make the person's last answer final."""
-        await self.change(slug, answers.leave, roles=ANNOTATORS)
-
-    async def comment(self, slug: str, question: int, *, text: str, broken: bool) -> int:
-        """Keep what the person says about an item."""
-        about: Any = {"text": text.strip(), "broken": broken, "roles": ANNOTATORS}
-        return await self.change(slug, answers.add_comment, question, **about)
-
 
 def _check_slug(slug: str) -> None:
-    NotFound.unless(SLUG.match(slug), "There is no such project among yours.")
+    NotFound.unless(SLUG.match(slug), MESSAGES["project"])
 
 
 def number(text: object, name: str) -> int:

@@ -14,8 +14,7 @@ from markupsafe import Markup
 from noracle.collect import formats
 from noracle.collect.charts import charts_of, final_of, outcome_of
 from noracle.collect.errors import CollectError, Forbidden, Refused
-from noracle.collect.live.records import LiveView
-from noracle.collect.model import ClassSpec, ProjectSpec, Role
+from noracle.collect.model import ClassSpec, ProjectSpec, Role, visible
 from noracle.collect.service import people, projects, webhooks
 from noracle.collect.service.access import READERS, Member
 from noracle.collect.service.answers import comments_of
@@ -24,9 +23,8 @@ from noracle.collect.store.base import SQL, Row, Work
 from noracle.collect.web import api
 from noracle.collect.web.api import ONLY_MANAGERS, STEPS
 from noracle.collect.web.core import Web, number
-from noracle.collect.web.page import Fields, Say, SentFile, Visit, export_response, group_name, text
+from noracle.collect.web.page import Fields, SentFile, Visit, export_response, group_name, text
 from noracle.collect.web.pages import may_create
-from noracle.collect.web.work import visible
 from noracle.report import words
 
 router = APIRouter(include_in_schema=False)
@@ -44,10 +42,8 @@ def form_of(spec: ProjectSpec | None) -> dict[str, str]:
     names = (*_NUMBERS, *_FLOATS, *_TEXTS, "protocol")
     fields = {name: "" if values[name] is None else str(values[name]) for name in names}
     fields |= {name: "yes" if values[name] else "" for name in _FLAGS}
-    lines = []
-    for c in () if spec is None else spec.classes:
-        guide = c.guideline.replace("\r\n", "\n").replace("\n", "\\n")
-        lines.append(f"{c.name} | {guide}" if guide else c.name)
+    texts = ((c.name, c.guideline.replace("\r\n", "\n")) for c in (spec.classes if spec else ()))
+    lines = (" | ".join(filter(None, (n, g.replace("\n", "\\n")))) for n, g in texts)
     return {**fields, "classes": "\n".join(lines)}
 
 
@@ -113,9 +109,8 @@ async def setup_page(page: Visit, slug: str, preview: str = "") -> Response:
 
     closing, found = preview == "close" and member.state == "open", await page.web.store.read(op)
     about: Any = {"groups": _group_names(page, member), "fields": form_of(member.spec)}
-    return page.render(
-        "setup.html", member=member, closing=closing, moment=moment, **found, **about
-    )
+    about |= {"closing": closing, "moment": moment, **found}
+    return page.render("setup.html", member=member, **about)
 
 
 def _group_names(page: Visit, member: Member) -> dict[int, str]:
@@ -176,7 +171,7 @@ async def items_page(page: Visit, slug: str) -> Response:
         except CollectError as error:
             problem = str(error)
     items = [] if upload is None else upload.items
-    read: Any = {"columns": names, "chosen": chosen, "parts": _part_names(page.say), "file": name}
+    read: Any = {"columns": names, "chosen": chosen, "file": name}
     read |= {"problem": problem, "shown": items[:_SHOWN], "n": len(items), "visible": visible}
     read |= {"gold": sum(item.truth is not None for item in items)}
     classes = [c.name for c in member.spec.classes]
@@ -187,12 +182,6 @@ async def _uploaded(page: Visit, member: Member) -> Row | None:
     """``name, bytes`` of the member's file that waits until its columns are clear."""
     who = {"project": member.project, "person": member.person}
     return await page.web.store.read(lambda work: work.one(SQL.upload, **who))
-
-
-def _part_names(_: Say) -> dict[str, str]:
-    names = {"item": _("Name of the item"), "text": _("Text"), "markdown": _("Text in Markdown")}
-    names |= {"image": _("Picture"), "options": _("Options")}
-    return {**names, "truth": _("Known class (makes it a test item)")}
 
 
 def _columns(wishes: Mapping[str, object]) -> dict[str, str]:
@@ -220,9 +209,7 @@ async def items(page: Visit, slug: str) -> Response:
         await page.change(slug, projects.keep_upload, (file.name, file.data))
         return page.go(f"/p/{slug}/items")
     if text(form, "do") == "add":
-        found = await _uploaded(page, member)
-        if found is None:
-            raise Refused("file must be chosen.")
+        found = Refused.given(await _uploaded(page, member), "file must be chosen.")
         columns = _columns(form)
         upload = await _read(page.web, bytes(found["bytes"]), found["name"], member, columns)
         await api.add_upload(page, slug, upload)
@@ -249,9 +236,6 @@ def _file(form: Fields) -> SentFile:
     return found
 
 
-_MOST_CHARTS = 4
-
-
 @router.get("/p/{slug}")
 async def dashboard(page: Visit, slug: str) -> Response:
     """Estimates, checks and completion; htmx asks for the inner part again. A look is logged."""
@@ -263,8 +247,9 @@ async def dashboard(page: Visit, slug: str) -> Response:
     finals = {s.name: final_of(view.state, s) for s in view.systems}
     about: Any = {"head": head, "qr": head and _qr(head), "finals": finals, "outcome": outcome_of}
     about |= {"number": _number, "percent": _percent, "moment": moment}
-    template, drawn = "live.html" if page.partial else "dashboard.html", _drawings(view, page.say)
-    return page.render(template, member=member, view=view, drawings=drawn, **about)
+    charts = {name: Markup(drawn) for name, drawn in charts_of(view).items()}  # noqa: S704 (ours)
+    template = "live.html" if page.partial else "dashboard.html"
+    return page.render(template, member=member, view=view, charts=charts, **about)
 
 
 def _qr(text: str) -> Markup:
@@ -273,14 +258,6 @@ def _qr(text: str) -> Markup:
 
     drawn = segno.make(text, error="m").svg_inline(scale=4, light="#fff", dark="#000")
     return Markup(drawn)  # noqa: S704
-
-
-def _drawings(view: LiveView, _: Say) -> list[tuple[str, Markup]]:
-    """The charts with their captions: SVG of our own making, in which every text is escaped."""
-    charts = charts_of(view)
-    each = {f"estimate-{i}": s.name for i, s in enumerate(view.systems[:_MOST_CHARTS])}
-    named = {"intervals": _("Accuracy of each system"), **each} if view.systems else {}
-    return [(caption, Markup(charts[name])) for name, caption in named.items()]  # noqa: S704
 
 
 def _number(value: float | None, form: str = "{:.3f}") -> str:
@@ -354,24 +331,14 @@ async def audit(page: Visit, slug: str) -> Response:
         return projects.project_row(work, slug), kinds
 
     row, kinds = await page.web.store.read_chained(member.project, op)
-    _ = page.say
-    words = (_("Made"), _("Sealed"), _("Opened"), _("Closed"))
-    steps = zip(words, ("created", "sealed", "opened", "closed"), strict=True)
-    about: Any = {"times": [(said, row[f"{step}_at"]) for said, step in steps], "moment": moment}
-    about |= {"seed": bytes(row["seed"]).hex() if row["seed"] is not None else ""}
-    looks = sum(int(kind["n"]) for kind in kinds if kind["kind"] == "look")
-    return page.render("audit.html", member=member, project=row, kinds=kinds, looks=looks, **about)
+    return page.render("audit.html", member=member, project=row, kinds=kinds, moment=moment)
 
 
 @router.get("/p/{slug}/export")
 async def export_page(page: Visit, slug: str) -> Response:
     """The files that can be had."""
     member = await page.member(slug, READERS)
-    _ = page.say
-    tables = (_("Evidence tables, JSONL (zip)"), _("Evidence tables, CSV (zip)"))
-    others = (_("Evidence tables, Parquet (zip)"), _("Label Studio JSON"))
-    names = (_("Archive for the audit (zip)"), *tables, *others)
-    return page.render("export.html", member=member, formats=list(zip(FORMATS, names, strict=True)))
+    return page.render("export.html", member=member, formats=FORMATS)
 
 
 @router.get("/p/{slug}/export/{format}")

@@ -54,9 +54,7 @@ def _client(settings: WebSettings) -> Any:
         from authlib.integrations import httpx_client  # type: ignore[import-untyped]
     except ImportError:
         raise MissingExtra("OpenID Connect", "authlib", "oidc") from None
-    oidc = settings.oidc
-    if oidc is None:
-        raise NotFound("There is no such page.")
+    oidc = NotFound.given(settings.oidc, "There is no such page.")
     back = f"{settings.base_url.rstrip('/')}{_PATH}/back"
     about = {"scope": "openid email profile", "redirect_uri": back, "timeout": 10.0}
     about |= {"code_challenge_method": "S256"}
@@ -129,8 +127,8 @@ async def back(page: Guest) -> Response:
     person, email = await page.web.store.write(lambda work: _person(work, who, attempt))
     started = await page.web.start(person, page.caller, email=email)
     # A page of our own goes on: a redirect would still count as a link from another site.
-    words: Any = {"title": page.say("You are signed in"), "detail": "", "request_id": ""}
-    words |= {"back": "/", "back_words": page.say("To the projects")}
+    words: Any = {"title": page.say("You are signed in"), "status": 200, "detail": ""}
+    words |= {"request_id": "", "back": "/", "back_words": page.say("To the projects")}
     response = page.render("message.html", **words)
     set_session(response, page.web.settings, started)
     response.headers["refresh"] = "0; url=/"

@@ -18,11 +18,11 @@ from markupsafe import Markup
 from noracle.collect.errors import CollectError, NotFound, Refused, SignedOut
 from noracle.collect.model import ProjectSpec
 from noracle.collect.service import access, exports
-from noracle.collect.service.access import MANAGERS, READERS, Person
+from noracle.collect.service.access import READERS, Person
 from noracle.collect.service.exports import FORMATS
 from noracle.collect.service.projects import note
 from noracle.collect.web import security
-from noracle.collect.web.core import Requester, Web
+from noracle.collect.web.core import Requester, web_of
 
 LANGUAGES: Mapping[str, str] = {"en": "English", "de": "Deutsch"}
 FOLDER = Path(__file__).parent / "locale"
@@ -52,10 +52,7 @@ class Words:
         return self._catalogue.ngettext(one, many, n) % {"n": n, **values}
 
 
-@functools.cache
-def words(language: str) -> Words:
-    """The messages of a language that we have."""
-    return Words(language)
+words = functools.cache(Words)
 
 
 def choose(*wishes: str | None, accept: str = "") -> str:
@@ -94,6 +91,7 @@ def environment() -> jinja2.Environment:
     loader, strict = jinja2.FileSystemLoader(HERE / "templates"), jinja2.StrictUndefined
     env = jinja2.Environment(loader=loader, autoescape=True, undefined=strict, **trim)
     env.globals.update(static=static_url, languages=LANGUAGES)
+    env.filters["xy"] = lambda value: f"{value:.1f}".rstrip("0").rstrip(".")
     return env
 
 
@@ -104,18 +102,6 @@ def static_url(name: str) -> str:
     return f"/static/{name}?{mark[:12]}"
 
 
-def role_name(role: str, _: Say) -> str:
-    """A role in words."""
-    names = {"owner": _("Owner"), "manager": _("Manager"), "auditor": _("Auditor")}
-    return {**names, "annotator": _("Annotator")}.get(role, role)
-
-
-def state_name(state: str, _: Say) -> str:
-    """A state in words."""
-    names = {"draft": _("Draft"), "sealed": _("Sealed"), "open": _("Open"), "closed": _("Closed")}
-    return names.get(state, state)
-
-
 def group_name(spec: ProjectSpec, pool: int | None, _: Say) -> str:
     """A pool in words: the class whose experts it holds, or the place in the design."""
     if pool is None or spec.drawn:
@@ -123,18 +109,6 @@ def group_name(spec: ProjectSpec, pool: int | None, _: Say) -> str:
     if spec.protocol == "partitioned" and 0 <= pool < spec.n_classes:
         return _("Class: %(name)s", name=spec.classes[pool].name)
     return _("Place %(n)s", n=pool + 1)
-
-
-def places(member: Any, _: Say) -> list[tuple[str, str]]:
-    """Where a member of a project may go."""
-    row = isinstance(member, Mapping)
-    slug, role = (member[k] if row else getattr(member, k) for k in ("slug", "role"))
-    parts = [("/work", _("My work"))]
-    if role != "annotator":
-        parts = [("", _("Dashboard")), ("/audit", _("Audit")), ("/export", _("Export"))]
-    if role in MANAGERS:
-        parts += [("/setup", _("Set-up")), ("/people", _("People"))]
-    return [(f"/p/{slug}{part}", words) for part, words in parts]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -218,10 +192,10 @@ class Page(Requester):
         field = Markup('<input type="hidden" name="csrf" value="{}">').format(csrf)
         _, settings, path = self.words.say, self.web.settings, self.request.url.path
         said = {"_": _, "ngettext": self.words.count, "lang": self.words.language}
-        said |= {name.__name__: functools.partial(name, _=_) for name in (role_name, state_name)}
         here = {"oidc": settings.oidc is not None, "person": self.person, "path": path}
         usual = {"csrf_field": lambda: field, "member": None, "notice": "", "error": ""}
-        context = {**said, **here, "places": places, **usual, **values, **self.told}
+        names = environment().get_template("names.html").make_module({**said, "path": path})
+        context = {**said, "names": names, **here, **usual, **values, **self.told}
         page = environment().get_template(template).render(context)
         response = HTMLResponse(page, status_code=self.status)
         if self.fresh:
@@ -256,11 +230,6 @@ def text(form: Fields, name: str, *, most: int = 2000) -> str:
     if not isinstance(value, str) or len(value) > most:
         raise Refused(f"{name} must be text of at most {most} characters.")
     return value if name in ("password", "old") else value.strip()
-
-
-def web_of(request: Request) -> Web:
-    """The server's state."""
-    return request.app.state.web  # type: ignore[no-any-return]
 
 
 async def _visitor(request: Request) -> Page:

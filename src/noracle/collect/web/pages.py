@@ -13,6 +13,7 @@ from noracle.collect.service import people
 from noracle.collect.service.projects import projects_of
 from noracle.collect.store.base import SQL, Work
 from noracle.collect.web import security
+from noracle.collect.web.core import web_of
 from noracle.collect.web.page import (
     LANGUAGE_COOKIE,
     LANGUAGES,
@@ -20,9 +21,7 @@ from noracle.collect.web.page import (
     Page,
     Visit,
     group_name,
-    role_name,
     text,
-    web_of,
 )
 
 router = APIRouter(include_in_schema=False)
@@ -49,8 +48,7 @@ async def metrics(request: Request) -> Response:
         host = request.client.host if request.client else ""
         passed_on = any(name in headers for name in ("forwarded", "x-forwarded-for", "via"))
         fits = not passed_on and host in ("127.0.0.1", "::1")
-    if not fits:
-        raise NotFound("There is no such page.")
+    NotFound.unless(fits, "There is no such page.")
     return PlainTextResponse(web.metrics.text(), media_type="text/plain; version=0.0.4")
 
 
@@ -81,7 +79,11 @@ async def sign_in(page: Guest) -> Response:
 async def sign_out(page: Visit) -> Response:
     """End the session."""
     await page.form()
-    await page.sign_out()
+    return await _signed_out(page)
+
+
+async def _signed_out(page: Page, *, everywhere: bool = False) -> Response:
+    await page.sign_out(everywhere=everywhere)
     response = page.go("/sign-in")
     security.clear_session(response, page.web.settings)
     return response
@@ -92,8 +94,7 @@ async def join_page(page: Guest, token: str) -> Response:
     """What the invitation leads to."""
     found = await page.web.invitation(token)
     group = group_name(found.spec, found.pool, page.say)
-    shown = {"email": "", "name": "", "role_name": role_name(found.role, page.say)}
-    return page.render("join.html", invitation=found, group=group, **shown)
+    return page.render("join.html", invitation=found, group=group, email="", name="")
 
 
 @router.post("/join/{token}")
@@ -128,10 +129,7 @@ async def account(page: Visit) -> Response:
     """Change my password, or sign out everywhere."""
     form = await page.form()
     if text(form, "do") == "everywhere":
-        await page.sign_out(everywhere=True)
-        response = page.go("/sign-in")
-        security.clear_session(response, page.web.settings)
-        return response
+        return await _signed_out(page, everywhere=True)
     old, new = (text(form, name, most=1000) for name in ("old", "password"))
     try:
         await page.change_password(old, new)
@@ -211,8 +209,7 @@ async def language(page: Guest) -> Response:
     """Choose a language; it is kept in a cookie, and in the account."""
     form = await page.form()
     wish = text(form, "language", most=20)
-    if wish not in LANGUAGES:
-        raise Refused(f"language must be one of {', '.join(LANGUAGES)}.")
+    Refused.unless(wish in LANGUAGES, f"language must be one of {', '.join(LANGUAGES)}.")
     if page.person is not None:
         me = page.person.id
         await page.web.store.write(lambda work: work.run(SQL.set_locale, locale=wish, person=me))

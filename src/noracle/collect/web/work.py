@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import math
-import secrets
 import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -24,77 +23,49 @@ from noracle.collect.service.projects import image_of, my_progress
 from noracle.collect.store import sqlite as hot
 from noracle.collect.store.base import SQL, Row, Work
 from noracle.collect.web.core import Known, number
-from noracle.collect.web.page import Page, Visit, Words, text
-
-_MOST_KEYS = 9
-Classes = tuple[int, ...]
-Names = Mapping[int, str]
-
-
-class Choice(NamedTuple):
-    """One answer that can be given."""
-
-    value: str
-    words: str
-    key: str = ""
-
-
-class Group(NamedTuple):
-    """One of several verdicts on the same page."""
-
-    place: int
-    words: str
-    choices: tuple[Choice, ...]
-    chosen: str = ""
+from noracle.collect.web.page import Page, Visit, text
 
 
 class ShownQuestion(NamedTuple):
-    """What the page shows."""
+    """What the page shows; ``shown`` are the classes that are asked about, with their names."""
 
     id: int
     key: str
     shown_at: float
-    asked: str
+    spec: ProjectSpec
+    shown: list[tuple[str, str]]
+    chosen: str
     body: Markup
     rich: bool
     image: str
     options: tuple[str, ...]
     reply: Markup
-    choices: tuple[Choice, ...]
-    groups: tuple[Group, ...]
     guidelines: tuple[tuple[str, Markup], ...]
 
 
 def show(
-    asked: HeldQuestion, spec: ProjectSpec, *, slug: str, words: Words, now: float, chosen: str = ""
+    asked: HeldQuestion, spec: ProjectSpec, *, slug: str, now: float, chosen: str = ""
 ) -> ShownQuestion:
     """Lay a question out; ``chosen`` is the answer that is to be changed."""
     names, places, item = _names(asked, spec), _places(asked), asked.content
-    rich, several, image = "markdown" in item, spec.protocol == "judge-all", item.get("image")
-    drawn, reply = content.render_markdown, item.get("reply", "")
-    text = reply if isinstance(reply, str) else names[reply]
+    rich, image, reply = "markdown" in item, item.get("image"), item.get("reply", "")
+    drawn, text = content.render_markdown, reply if isinstance(reply, str) else names[reply]
     classes = spec.classes if spec.texts else [spec.classes[k] for k in asked.shown[:50]]
     guided = [(c.name, content.render_markdown(c.guideline)) for c in classes if c.guideline]
     return ShownQuestion(
         id=asked.question,
         key=asked.key,
         shown_at=now,
-        asked=_asked(spec, asked.shown, names, words),
+        spec=spec,
+        shown=[(str(k), names.get(k, "…")) for k in asked.shown],
+        chosen=chosen,
         body=drawn(str(item["markdown"])) if rich else escape(str(item.get("text", ""))),
         reply=drawn(text) if rich else escape(text),
         rich=rich,
         image=f"/p/{slug}/image/{image}" if isinstance(image, str) and image.isalnum() else "",
         options=tuple(str(item["options"][k]) for k in places),
-        choices=() if several else _choices(spec, asked.shown, names, words),
-        groups=_groups(asked.shown, names, words, chosen) if several else (),
         guidelines=tuple(guided),
     )
-
-
-def visible(content: Mapping[str, Any]) -> dict[str, Any]:
-    """What an annotator may know of an item: not whether it is a test, nor whose answer it shows."""
-    keys = ("text", "markdown", "image", "options", "reply")
-    return {key: content[key] for key in keys if key in content}
 
 
 def _places(asked: HeldQuestion) -> tuple[int, ...]:
@@ -117,54 +88,7 @@ def _names(asked: HeldQuestion, spec: ProjectSpec) -> dict[int, str]:
 
 def _letter(place: int) -> str:
     """A … Z, AA …, as an ordered list of HTML counts."""
-    text = ""
-    place += 1
-    while place:
-        place, rest = divmod(place - 1, 26)
-        text = chr(65 + rest) + text
-    return text
-
-
-def _asked(spec: ProjectSpec, shown: Classes, names: Names, words: Words) -> str:
-    _ = words.say
-    if spec.question:
-        name = names.get(shown[0], "…") if shown and not spec.texts else "{class}"
-        return spec.question.replace("{class}", name)
-    if spec.protocol == "grade":
-        return _("Is this answer right?")
-    if spec.protocol == "partitioned":
-        return _("Is this “%(name)s”?", name=names[shown[0]])
-    if spec.protocol == "judge-all":
-        return _("Which of these is it? Judge each one.")
-    return _("Which of these is it not?") if spec.protocol == "pick-wrong" else _("What is it?")
-
-
-def _verdicts(words: Words, *, grade: bool = False) -> tuple[Choice, ...]:
-    _ = words.say
-    yes, no = (_("Right"), _("Wrong")) if grade else (_("Yes"), _("No"))
-    said = {"yes": yes, "no": no, "unsure": _("Not sure")}
-    return tuple(Choice(value, text, str(i)) for i, (value, text) in enumerate(said.items(), 1))
-
-
-def _choices(spec: ProjectSpec, shown: Classes, names: Names, words: Words) -> tuple[Choice, ...]:
-    _ = words.say
-    if spec.judged:
-        verdicts = _verdicts(words, grade=spec.protocol == "grade")
-        if spec.protocol == "partitioned" and spec.question and "{class}" not in spec.question:
-            yes = _("Yes, it is “%(name)s”", name=names[shown[0]])
-            return (Choice("yes", yes, "1"), *verdicts[1:])
-        return verdicts
-    may = [(str(k), names[k]) for k in shown]
-    if spec.protocol == "pick-wrong" and spec.trap:
-        may.append(("none", _("None of these is wrong")))
-    may.append(("unsure", _("Not sure")))
-    keys = [str(i) if i <= _MOST_KEYS else "" for i in range(1, len(may) + 1)]
-    return tuple(Choice(*answer, key) for answer, key in zip(may, keys, strict=True))
-
-
-def _groups(shown: Classes, names: Names, words: Words, chosen: str) -> tuple[Group, ...]:
-    before = [*chosen.split("|"), *[""] * len(shown)]
-    return tuple(Group(i, names[k], _verdicts(words), before[i]) for i, k in enumerate(shown))
+    return (_letter(place // 26 - 1) if place > 25 else "") + chr(65 + place % 26)
 
 
 def value_of(form: Mapping[str, Any]) -> str:
@@ -208,8 +132,7 @@ async def _question(
     day = here.replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
 
     def op(work: Work) -> tuple[dict[str, int], Lasts, ShownQuestion | None]:
-        about: Any = {"slug": slug, "words": page.words, "now": now}
-        shown = None if asked is None else show(asked, known.spec, **about)
+        shown = None if asked is None else show(asked, known.spec, slug=slug, now=now)
         progress = my_progress(work, member.project, member.person, day=day)
         return progress, lasts_of(work, member, now), shown
 
@@ -261,7 +184,7 @@ async def leave(page: Visit, slug: str) -> Response:
     """I pause: my last answer is final. Also sent when the page is left."""
     await page.member(slug, ANNOTATORS)
     await page.form()
-    await page.leave(slug)
+    await page.change(slug, answers.leave, roles=ANNOTATORS)
     return page.go("/")
 
 
@@ -272,7 +195,8 @@ async def comment(page: Visit, slug: str) -> Response:
     form = await page.form()
     question, broken = number(form.get("question"), "question"), "broken" in form
     said = text(form, "text", most=answers.LONGEST_COMMENT)
-    await page.comment(slug, question, text=said, broken=broken)
+    about: Any = {"text": said, "broken": broken, "roles": ANNOTATORS}
+    await page.change(slug, answers.add_comment, question, **about)
     return page.render("comment.html", sent=True) if page.partial else page.go(f"/p/{slug}/work")
 
 
@@ -285,12 +209,9 @@ async def last_page(page: Visit, slug: str) -> Response:
         return page.go(f"/p/{slug}/work")
     about = (row["question"], 0, row["shown"], 0, row["content"], row["options"])
     asked = hot.asked(member.project, about, 0.0, "", 0)
-    now, before = time.time(), row["value"]
-    question = show(asked, member.spec, slug=slug, words=page.words, now=now, chosen=before)
+    question = show(asked, member.spec, slug=slug, now=time.time(), chosen=row["value"])
     place = _place(member, await page.web.known(slug), "last")
-    said = next((c.words for c in question.choices if c.value == before), "")
-    kept, key = int(row["answer"]), secrets.token_urlsafe(16)
-    shown: Any = {"answer": kept, "key": key, "undoable": undoable, "said": said}
+    shown: Any = {"answer": int(row["answer"]), "key": hot.new_key(), "undoable": undoable}
     return page.render("last.html", **place, question=question, **shown)
 
 
