@@ -197,6 +197,27 @@ def test_the_pages_that_a_newcomer_opens_link_the_glossary(page: str) -> None:
     assert "glossary.md" in (ROOT / page).read_text(encoding="utf-8")
 
 
+# ----------------------------------------------------------------------------------------------------------------
+# how-to pages
+
+
+HOW_TO = sorted(p for p in (ROOT / "docs" / "how-to").glob("*.md") if p.stem != "index")
+
+
+@pytest.mark.parametrize("page", HOW_TO, ids=lambda p: p.stem)
+def test_a_how_to_begins_with_the_command_and_ends_with_what_can_go_wrong(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    title, blank, first = text.split("\n", 3)[:3]
+    assert title.startswith("# ")
+    assert not blank
+    assert re.fullmatch(r"```(?:text|console|python)", first), f"begins with {first!r}, not a block"
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    *_, last = re.split(r"^## ", prose, flags=re.MULTILINE)
+    assert last.startswith("What can go wrong\n"), f"ends with {last.splitlines()[0]!r}"
+    said = re.findall(r"^- \*\*.+?\*\*", last, flags=re.MULTILINE | re.DOTALL)
+    assert 3 <= len(said) <= 6, f"{len(said)} things that can go wrong; name 3 to 6"
+
+
 def test_every_module_parses_as_it_is_read_here() -> None:
     """The walk reads strings of code and no names: a variable called ``alike`` is no fault."""
     tree = ast.parse("alike = 1  # equal")
