@@ -18,7 +18,6 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "noracle"
 
 LEFT = {
-    "src/noracle/collect",
     "docs/reproduce",  # written by examples/papers
     "docs/changes.md",
 }

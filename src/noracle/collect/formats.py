@@ -311,7 +311,7 @@ def _parquet(file: IO[bytes], labels: dict[str, list[str]] | None = None) -> Ite
 
 
 def _refuse_large(table: Any) -> None:
-    """Refuse a table that is small only while it is packed: one long text, repeated for ever."""
+    """Refuse a table that is small only while it is packed: one long text, repeated without end."""
     count = "count(*)"
     rows = int(table.aggregate(count).fetchall()[0][0])
     rule = "the table must have at most"

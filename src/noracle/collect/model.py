@@ -60,7 +60,7 @@ class ClassSpec:
 class ProjectSpec:
     """What is decided before a project is sealed, and never changed afterwards.
 
-    ``draws`` are questions an item: classes without replacement (partitioned), annotators an item
+    ``draws`` are questions per item: classes without replacement (partitioned), annotators per item
     (judge-all, pick-wrong, ordinary), different answers (grade). ``classes`` may be none where texts
     are graded, which is the same as wrong and right. ``shown`` are the classes at a time (judge-all,
     pick-wrong); 0 is four, or all where there are fewer. ``trap``: pick-wrong offers "none of these
