@@ -9,7 +9,6 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -329,10 +328,8 @@ def test_annotators_see_nothing_but_their_question(
         ]
         secrets += ["truth", "gold", "panel", "reask", "estimate"]
         keys = itertools.count()  # of digits: among some hundred random keys one in a few hundred runs has the letters "gold"
-        monkeypatch.setattr("noracle.collect.store.sqlite.new_key", lambda: f"{next(keys):024d}")
-        monkeypatch.setattr(
-            work, "secrets", SimpleNamespace(token_urlsafe=lambda n: f"{next(keys):022d}")
-        )
+        for place in ("store.sqlite", "service.answers"):
+            monkeypatch.setattr(f"noracle.collect.{place}.new_key", lambda: f"{next(keys):024d}")
         first, second = (site.as_(rater) for rater in raters)
         asked = first.api("POST", "/projects/blind/next").json()["next"]
         for _ in range(10):

@@ -113,7 +113,8 @@ def scan(
     # The engine reads its own globs: a file whose name has one in it is meant as it is.
     plain = [file if is_url(file) else glob.escape(file) for file in files]
     listed = "[" + ", ".join("'" + f.replace("'", "''") + "'" for f in plain) + "]"
-    query = f"SELECT * FROM {str(readers.pop()).format(listed, _delimiter(local))}"  # noqa: S608 (names are quoted)
+    reader = str(readers.pop())
+    query = f"SELECT * FROM {reader.format(listed, _delimiter(local))}"  # noqa: S608 (names are quoted)
     if ours and len(local) == len(files) and _is_small(files):
         name = f"noracle_file_{next(_tables)}"
         with contextlib.suppress(duckdb.Error):  # the query itself says better what is wrong
@@ -122,7 +123,7 @@ def scan(
     with _readable(f"{table} file {shown}"):
         found = run(query)
         # Numbers and texts in one column of JSON lines: a text is the text, not its JSON.
-        kinds = zip(found.columns, found.types, strict=True) if "read_json" in query else ()
+        kinds = zip(found.columns, found.types, strict=True) if reader[:9] == "read_json" else ()
         texts = ", ".join(
             f"{q} ->> '$' AS {q}" for c, k in kinds if k == "JSON" for q in [quoted(c)]
         )
