@@ -111,7 +111,8 @@ def in_parallel(module: nn.Module, team: Team) -> nn.Module:
     if team.size == 1:
         return module
     for tensor in module.state_dict().values():
-        dist.broadcast(tensor, src=0)
+        if isinstance(tensor, Tensor):
+            dist.broadcast(tensor, src=0)
     wrap: Callable[..., nn.Module] = nn.parallel.DistributedDataParallel
     new = "forward_sync_buffers" in inspect.signature(wrap).parameters  # torch 2.13 renamed it
     return wrap(module, **{"forward_sync_buffers" if new else "broadcast_buffers": False})
@@ -258,6 +259,7 @@ class Run:
         self.totals = torch.zeros(2, device=device, dtype=exact)  # loss times weight, weight
         self.graph: tuple[torch.cuda.CUDAGraph, Tensor] | None = None
         self.done, self.rate, self.since_best = 0, settings.lr, 0
+        self.saved = time.monotonic()
         self.history = History()
         self.best: tuple[float, dict[str, Tensor]] | None = None
         self.forward = in_parallel(whole, team)
@@ -457,9 +459,9 @@ class Run:
         settings, n = dataclasses.asdict(self.settings), len(self.loader.data)
         return {"settings": settings, "n_items": n, "shapes": shapes}
 
-    def save(self, path: str | Path | None, epoch: int) -> None:
-        """Everything that decides the rest; the first process alone writes."""
-        if path is None or self.team.rank:
+    def save(self, path: str | Path | None, epoch: int, seconds: float) -> None:
+        """Everything that decides the rest, where the last is so old; the first process writes."""
+        if path is None or self.team.rank or time.monotonic() < self.saved + seconds:
             return
         state = {
             "epoch": epoch,
@@ -472,6 +474,7 @@ class Run:
             "since_best": self.since_best,
         }
         write_checkpoint(Path(path), {**self._same(), **state})
+        self.saved = time.monotonic()
 
     def load(self, path: str | Path | None) -> int:
         """Go back to a checkpoint where there is one; the number of epochs that are done."""
@@ -539,6 +542,7 @@ def train(
     extra: nn.Module | None = None,
     validate: Callable[[nn.Module], float] | None = None,
     checkpoint: str | Path | None = None,
+    checkpoint_seconds: float = 0.0,
     progress: Callable[[int, dict[str, float]], None] | None = None,
 ) -> History:
     """Train in place, where the model lies; returns the history. With ``average`` the model ends
@@ -558,6 +562,9 @@ def train(
         better.
     checkpoint
         A file that is written after every epoch and read at the start where it exists.
+    checkpoint_seconds
+        How old the file must be to be written again: with short epochs of a large model, writing
+        takes as long as training.
     progress
         Called after every epoch with its number and its row of the history.
 
@@ -602,7 +609,7 @@ def train(
             if validate is not None:
                 row["score"] = run.score(validate)
             run.history.rows.append(row)
-            run.save(checkpoint, epoch + 1)
+            run.save(checkpoint, epoch + 1, checkpoint_seconds)
             if progress is not None and team.rank == 0:
                 progress(epoch + 1, row)
         run.finish()

@@ -38,6 +38,7 @@ from noracle.learn.bench.trial import (
     TrialData,
     run_trial,
 )
+from noracle.learn.loop import train
 
 UNIFORM = LabelSetting(name="uniform")
 TRAINING = Training(model="mlp", hidden=(32,), batch_size=64, weight_decay=0.0, every=1)
@@ -481,6 +482,46 @@ class TestTrials:
             [dataclasses.replace(r, seconds_per_epoch=0.0) for r in table] for table in tables
         )
         assert one == two
+
+    @pytest.mark.parametrize("name", ["SCL-NL", "consistency-E"])
+    def test_a_trial_that_was_stopped_goes_on_to_the_same_end(
+        self, small: TrialData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
+        p = StudyPlan(
+            algorithms=(name,),
+            labels=(UNIFORM,),
+            rates=(1e-2,),
+            epochs=5,
+            select_epochs=1,
+            rule="scel",
+            training=Training(model="linear", batch_size=32, every=2, flip=False, average=0.9),
+        )
+        ran: list[int] = []
+
+        def stopped(*args: Any, progress: Any, **options: Any) -> Any:
+            def told(epoch: int, row: Any) -> None:
+                ran.append(epoch)
+                progress(epoch, row)
+                if len(ran) == 3:
+                    raise KeyboardInterrupt
+
+            return train(*args, progress=told, **options)
+
+        run_study(small, p, journal=tmp_path / "whole", device="cpu")
+        assert [f.name for f in tmp_path.iterdir()] == ["whole"]
+        monkeypatch.setattr(trials, "train", stopped)
+        monkeypatch.setattr(trials, "CHECKPOINT_SECONDS", 0.0)
+        with pytest.raises(KeyboardInterrupt):
+            run_study(small, p, journal=tmp_path / "parts", device="cpu")
+        [state] = (tmp_path / "parts.running").iterdir()
+        assert state.stat().st_size > 1000
+        run_study(small, p, journal=tmp_path / "parts", device="cpu")
+        assert ran == [1, 2, 3, 4, 5]
+        assert sorted(f.name for f in tmp_path.iterdir()) == ["parts", "whole"]
+        first, second = (json.loads((tmp_path / f).read_text()) for f in ("whole", "parts"))
+        for found in (first, second):
+            del found["seconds"], found["seconds_per_epoch"]
+        assert first == second
 
     def test_consistency_wants_images(self, data: TrialData, tmp_path: Path) -> None:
         with pytest.raises(ArgumentError, match="consistency must have images"):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import json
 import math
 import os
@@ -77,6 +78,19 @@ class Journal:
                 os.fsync(file.fileno())
             self.cut_short = False
             self.done[trial] = dict(found)
+
+    def state_of(self, trial: Trial) -> Path:
+        """Where the state of a trial lies until it ends."""
+        about = [dataclasses.asdict(trial), self.labels[trial.labels], self.same]
+        name = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
+        return self.path.with_name(f"{self.path.name}.running") / f"{name}.pt"
+
+    def forget_state(self, trial: Trial) -> None:
+        """Remove it, and the folder with the last one."""
+        state = self.state_of(trial)
+        state.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            state.parent.rmdir()
 
 
 UNINFORMATIVE = 0.2
@@ -231,6 +245,9 @@ def run_study(
 ) -> list[StudyRow]:
     """Run what the journal does not have yet; returns the table.
 
+    A trial that was stopped goes on where it was: until it ends, its state lies in a folder beside
+    the journal, at most some seconds old.
+
     Parameters
     ----------
     shared
@@ -277,8 +294,10 @@ def run_study(
                 raise KeyboardInterrupt
 
         made = ALGORITHMS[trial.algorithm], settings[trial.labels], plan.training
-        found = run_trial(data, trial, *made, device=where, progress=check)
+        state = book.state_of(trial)
+        found = run_trial(data, trial, *made, device=where, checkpoint=state, progress=check)
         book.add(trial, {**found, "device": card})
+        book.forget_state(trial)
         if progress is not None:
             progress(*known_trials(plan, book.done), trial, found)
 

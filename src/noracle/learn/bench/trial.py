@@ -9,6 +9,7 @@ import hashlib
 import math
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -30,6 +31,22 @@ from noracle.learn.losses import Loss, best_scel, decode_logits, get_loss, label
 from noracle.learn.models import ModelName, channels_last, make_model
 from noracle.learn.settings import Optimiser, Precision, Schedule, Settings, require_fields
 from noracle.learn.transition import Transition, count_transition
+
+
+class Seen(nn.Module):
+    """What a judge saw so far; a checkpoint keeps it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.epoch, self.points = 0, list[dict[str, float]]()
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        return {"epoch": self.epoch, "points": self.points}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """From a checkpoint."""
+        self.epoch, self.points = state["epoch"], state["points"]
 
 
 class Judge:
@@ -57,17 +74,17 @@ class Judge:
         self.test_truth = torch.from_numpy(data.test_truth.astype(np.int64))
         self.said = torch.from_numpy(said[held].astype(np.int64))
         self.held_mask = label_mask(self.said, data.n_classes)
-        self.points: list[dict[str, float]] = []
-        self.epoch, self.epochs = 0, epochs
+        self.seen, self.epochs = Seen(), epochs
         self.recipe: Consistency | None = None  # whose T is estimated on the way
 
     def __call__(self, model: nn.Module) -> float:
         """For the training loop: a score every few epochs, NaN between."""
-        self.epoch += 1
-        if self.epoch % self.training.every and self.epoch != self.epochs:
+        self.seen.epoch += 1
+        if self.seen.epoch % self.training.every and self.seen.epoch != self.epochs:
             return math.nan
-        self.points.append({"epoch": self.epoch, **self.look(model)})
-        return self.points[-1].get("accuracy", math.nan)
+        point = {"epoch": self.seen.epoch, **self.look(model)}
+        self.seen.points.append(point)
+        return point.get("accuracy", math.nan)
 
     def look(self, model: nn.Module) -> dict[str, float]:
         """The model as it is now; what cannot be said (no label, a singular T) is left out."""
@@ -106,6 +123,8 @@ def rows_of(items: Any, rows: np.ndarray[Any, Any]) -> Any:
     return items[torch.from_numpy(rows).to(items.device) if tensor else rows]
 
 
+CHECKPOINT_SECONDS = 20.0
+"""What a trial that is killed loses at most, and an epoch."""
 WAYS = ("uniform", "noisy", "weak", "strong", "people", "given", "acl")
 
 
@@ -389,13 +408,15 @@ def run_trial(
     training: Training,
     *,
     device: torch.device,
+    checkpoint: Path | None = None,
     progress: Callable[[int, dict[str, float]], None] | None = None,
 ) -> dict[str, Any]:
     """Train one model; the points at which it was judged, and what the labels were like.
 
     Every point has the epoch, ``accuracy`` on held-out items (true labels), ``zero_one`` and
     ``scel`` on them (ruled-out labels alone; larger is better), and ``test``. The hold-out depends
-    on the seed alone. A loss that does not stay finite ends the trial with a ``fault``.
+    on the seed alone. A loss that does not stay finite ends the trial with a ``fault``. Where there
+    is a ``checkpoint``, the trial goes on from it.
     """
     began = time.perf_counter()
     rng = np.random.default_rng([trial.seed, 1])
@@ -456,20 +477,33 @@ def run_trial(
 
     fault = {}
     try:
-        train(model, batches, objective, settings, validate=judge, progress=keep)
+        whole = train(
+            model,
+            batches,
+            objective,
+            settings,
+            extra=judge.seen,
+            validate=judge,
+            checkpoint=checkpoint,
+            checkpoint_seconds=CHECKPOINT_SECONDS,
+            progress=keep,
+        ).rows
+        before, history = whole[: len(whole) - len(history)], whole
     except NoracleError as error:
         if type(error) is not NoracleError:  # arguments and evidence, not the loss
             raise
-        fault = {"fault": str(error)}
+        before, fault = [], {"fault": str(error)}
+    if judge.recipe is not None:
+        judge.transition = judge.recipe.learnt()
     seconds = [row["seconds"] for row in history]
     return {
         **fault,
-        "points": judge.points,
+        "points": judge.seen.points,
         **about,
         "transition": judge.transition.summary(),
         **({"transition_off": _off(judge.transition, data, said)} if judge.recipe else {}),
         "loss": [round(row["loss"], 5) for row in history][:: max(1, trial.epochs // 12)],
-        "seconds": round(time.perf_counter() - began, 2),
+        "seconds": round(time.perf_counter() - began + sum(row["seconds"] for row in before), 2),
         "seconds_per_epoch": round(float(np.median(seconds)), 4) if seconds else None,
     }
 
