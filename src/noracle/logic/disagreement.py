@@ -482,7 +482,7 @@ def range_dissenters(
 
     Notes
     -----
-    With C the conflicts, low = min {|H| : H meets every c ∈ C}: the size of a smallest hitting set,
+    With C the conflicts, ``low = min {|H| : H meets every c ∈ C}``: the size of a smallest hitting set,
     as in :func:`range_violators`.
 
     Assumes nothing: it follows from the verdicts for every order.

@@ -236,8 +236,8 @@ def check_position(preferences: Preferences) -> Check:
 
     Notes
     -----
-    With F pairs that named the first place twice and S the second, p = P(|B - n/2| ≥ |F - n/2|), B
-    binomial with n = F + S and 1/2.
+    With F pairs that named the first place twice and S the second, ``p = P(|B - n/2| ≥ |F - n/2|)``,
+    B binomial with n = F + S and 1/2.
 
     Assumes that pairs shown in both orders are independent of each other.
 

@@ -673,6 +673,7 @@ def test_without_a_terminal_there_are_lines_of_progress(
     """Also while the server says nothing at all."""
     monkeypatch.setattr("noracle.cli._models.EVERY", 0.05)
     server.plan += [slow(0.5)] * 3  # no more are sent before the first reply
+    server.plan += [slow(0.1)] * 15  # a line falls between the first reply and the last
     given = ["ask", "--items", items, "--model", "m", "--base-url", server.url]
     given += ["--no-cache", "--concurrency", 3]
     said = noracle(*given, "--out", "a.csv").err

@@ -33,7 +33,7 @@ from noracle.learn.settings import Optimiser, Precision, Schedule, Settings, req
 from noracle.learn.transition import Transition, count_transition
 
 
-class Seen(nn.Module):
+class TrialPoints(nn.Module):
     """What a judge saw so far; a checkpoint keeps it."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Judge:
         self.test_truth = torch.from_numpy(data.test_truth.astype(np.int64))
         self.said = torch.from_numpy(said[held].astype(np.int64))
         self.held_mask = label_mask(self.said, data.n_classes)
-        self.seen, self.epochs = Seen(), epochs
+        self.seen, self.epochs = TrialPoints(), epochs
         self.recipe: Consistency | None = None  # whose T is estimated on the way
 
     def __call__(self, model: nn.Module) -> float:
