@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch import distributed as dist
 from torch.nn.modules.batchnorm import _NormBase
+from torch.utils.flop_counter import FlopCounterMode
 
 from noracle.errors import ArgumentError, NoracleError, require
 from noracle.learn.batches import Batches, ItemBlock, Items, Loader, as_model, as_tensor, cut_evenly
@@ -198,22 +199,36 @@ def own_chance(device: torch.device) -> Iterator[None]:
             fork.__exit__(None, None, None)
 
 
-SMALL_STEP = 2e9
-"""Operations of a step up to which one thread trains: some hundredths of a second."""
+SMALL_STEP = 5e9
+"""Operations of a step up to which one thread trains: about a tenth of a second."""
 
 
 @contextlib.contextmanager
-def few_threads(model: nn.Module, batch_size: int) -> Iterator[None]:
+def few_threads(whole: ModelWithObjective, data: Batches, batch_size: int) -> Iterator[None]:
     """One thread of the processor where the steps of a model are small, for as long as this lasts."""
     before = torch.get_num_threads()
-    size = sum(p.numel() for p in model.parameters())
-    dense = not any(isinstance(m, nn.modules.conv._ConvNd) for m in model.modules())
-    if dense and 6 * size * batch_size <= SMALL_STEP:
-        torch.set_num_threads(1)
+    torch.set_num_threads(1)  # to count with, too
     try:
+        if step_size(whole, data, batch_size) > SMALL_STEP:
+            torch.set_num_threads(before)
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def step_size(whole: ModelWithObjective, data: Batches, batch_size: int) -> float:
+    """Operations of a step: six a weight and item, and those of convolutions as one item counts."""
+    parts = [p.numel() for p in whole.model.parameters()]
+    if not any(isinstance(m, nn.modules.conv._ConvNd) for m in whole.model.modules()):
+        return 6.0 * sum(parts) * batch_size
+    if next(whole.model.parameters()).device.type != "cpu":
+        return math.inf
+    chance = torch.random.get_rng_state()
+    one = copy.deepcopy(whole).eval()  # counting leaves no trace
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        one(as_tensor(data.items[:1]), data.labels[:1], None)
+    torch.random.set_rng_state(chance)
+    return 3.0 * counter.get_total_flops() * batch_size
 
 
 class ModelWithObjective(nn.Module):
@@ -548,9 +563,9 @@ def train(
     """Train in place, where the model lies; returns the history. With ``average`` the model ends
     with the averaged weights.
 
-    On the processor the same seed and number of threads give the same bits. A small model without
-    convolutions is trained by one thread: several gain little there, and on a busy machine they
-    wait for each other, which took 15 times as long.
+    On the processor the same seed and number of threads give the same bits. A small model is
+    trained by one thread: several gain little there, and on a busy machine they wait for each
+    other, which took 15 times as long.
 
     Parameters
     ----------
@@ -591,7 +606,7 @@ def train(
         whole.double()
     team = join_team(device)
     with (
-        few_threads(model, settings.batch_size),
+        few_threads(whole, data, settings.batch_size),
         own_chance(device),
         contextlib.closing(Run(whole, data, settings, device, team)) as run,
     ):
