@@ -223,7 +223,8 @@ class Consistency(nn.Module):
     def _estimate(self) -> None:
         rows = self.tally / MEMORY + BELIEF * self.start
         self.transition.copy_(rows / rows.sum(dim=1, keepdim=True))
-        self.temperature.copy_(self.scales[self.surprise.argmin()])
+        best = self.surprise.argmin(dim=0, keepdim=True)  # a plain number would wait for the GPU
+        self.temperature.copy_(self.scales[best].squeeze(0))
 
     def learnt(self) -> Transition:
         """T as it is now."""

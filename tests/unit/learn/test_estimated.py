@@ -8,12 +8,13 @@ import pytest
 torch = pytest.importorskip("torch", reason="the learn extra is not installed")
 
 from torch import nn  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from noracle.errors import ArgumentError, EvidenceError  # noqa: E402
-from noracle.learn.batches import Batches, Views  # noqa: E402
+from noracle.learn.batches import Batches, ItemBlock, Views  # noqa: E402
 from noracle.learn.consistency import Consistency, evidence, start_of  # noqa: E402
 from noracle.learn.labels import draw_ruled_out  # noqa: E402
-from noracle.learn.loop import Settings, train  # noqa: E402
+from noracle.learn.loop import ModelWithObjective, Run, Settings, Team, train  # noqa: E402
 from noracle.learn.losses import label_mask  # noqa: E402
 from noracle.learn.transition import Transition, likeliest_transition  # noqa: E402
 
@@ -233,6 +234,32 @@ def test_targets_of_a_model_that_is_too_sure_are_calmed() -> None:
         for start in range(0, n, 1000):
             recipe(Bold(), items[start : start + 1000], torch.arange(start, start + 1000), None)
     assert recipe.temperature.item() == pytest.approx(3, rel=0.13)
+
+
+class OnDevice(TorchDispatchMode):
+    """Refuses what makes the host wait for a GPU, which no CUDA graph can hold."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = func.name().removeprefix("aten::").split(".")[0]
+        if name in ("_local_scalar_dense", "nonzero", "masked_select", "lift_fresh"):
+            raise AssertionError(f"{name}: a step asks the device for a number, or sends it one")
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("views", ["weak", "all"])
+@pytest.mark.parametrize("how", ["mask", "given", "estimated"])
+def test_a_step_stays_on_the_device(images, how: str, views: str) -> None:
+    """Before, the temperature of an estimated T was looked up by a number: no GPU could train it."""
+    options = {"given": {"transition": BIASED}, "estimated": {"spared": torch.arange(N) % 3 == 0}}
+    recipe = recipe_of(images, label_views=views, **options.get(how, {}))
+    whole = ModelWithObjective(network(), recipe, None)
+    data = Batches(items=images, labels=torch.arange(N))
+    run = Run(whole, data, Settings(batch_size=8, average=0.9), torch.device("cpu"), Team())
+    part = ItemBlock(images, torch.arange(N), None)
+    with OnDevice():
+        run._step(part, torch.arange(8))
+    with pytest.raises(AssertionError, match="asks the device"), OnDevice():
+        recipe.scales[recipe.surprise.argmin()]
 
 
 def test_resumed_bit_for_bit(images, tmp_path) -> None:

@@ -93,6 +93,10 @@ class Journal:
             state.parent.rmdir()
 
 
+class _OutOfTime(Exception):
+    """A trial stops, and goes on next time."""
+
+
 UNINFORMATIVE = 0.2
 """1 - ηK below which labels say next to nothing: 25 of them count as one."""
 Results = Mapping[Trial, Mapping[str, Any]]
@@ -256,7 +260,8 @@ def run_study(
         one generator: with views, figures differ a little from run to run. On the processor trials
         always run one after the other.
     deadline
-        ``time.monotonic()`` after which no new trial begins; the table then has gaps.
+        ``time.monotonic()`` after which no trial begins, and those that run stop after their epoch,
+        to go on next time; the table then has gaps.
     progress
         Called with (number done, number known, trial, result) after every trial.
 
@@ -286,17 +291,19 @@ def run_study(
     book = Journal(Path(journal), same_study(data, plan), plan.labels)
     settings = {s.name: s for s in plan.labels}
     card = torch.cuda.get_device_name(where) if where.type == "cuda" else where.type
-    stop = threading.Event()
+    stop, end = threading.Event(), math.inf if deadline is None else deadline
 
     def one(trial: Trial) -> None:
-        def check(_epoch: int, _row: Mapping[str, float]) -> None:
+        def check(epoch: int, _row: Mapping[str, float]) -> None:
             if stop.is_set():
                 raise KeyboardInterrupt
+            if epoch < trial.epochs and time.monotonic() >= end:
+                raise _OutOfTime
 
         made = ALGORITHMS[trial.algorithm], settings[trial.labels], plan.training
         state = book.state_of(trial)
         found = run_trial(data, trial, *made, device=where, checkpoint=state, progress=check)
-        book.add(trial, {**found, "device": card})
+        book.add(trial, {**found, "device": card, "shared": shared})
         book.forget_state(trial)
         if progress is not None:
             progress(*known_trials(plan, book.done), trial, found)
@@ -304,7 +311,7 @@ def run_study(
     with own_chance(where):
         for trials in (plan.first, lambda: plan.second(book.done)):
             left = [t for t in trials() if t not in book.done]
-            _run_all(left, one, where, shared, deadline, stop)
+            _run_all(left, one, where, shared, end, stop)
     return study_rows(plan, book.done, data=data.name)
 
 
@@ -361,14 +368,13 @@ def _run_all(
     one: Callable[[Trial], None],
     device: torch.device,
     shared: int,
-    deadline: float | None,
+    end: float,
     stop: threading.Event,
 ) -> None:
     waiting: queue.SimpleQueue[Trial] = queue.SimpleQueue()
     for trial in trials:
         waiting.put(trial)
     faults: list[BaseException] = []
-    end = math.inf if deadline is None else deadline
 
     def work() -> None:
         stream: Any = contextlib.nullcontext()
@@ -382,6 +388,8 @@ def _run_all(
                     return
                 try:
                     one(trial)
+                except _OutOfTime:
+                    return
                 except BaseException as fault:  # noqa: BLE001 (raised again where all threads ended)
                     faults.append(fault)  # trials in other threads end, and new ones do not begin
 
