@@ -8,6 +8,7 @@ import math
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -523,6 +524,51 @@ class TestTrials:
             del found["seconds"], found["seconds_per_epoch"]
         assert first == second
 
+    def test_trials_stop_at_the_deadline_and_go_on_next_time(
+        self, small: TrialData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """One epoch an hour, five epochs a trial and three hours a call: the lines are those of a
+        run in one piece, with the answers of the epoch that SCEL selects.
+        """
+        data = dataclasses.replace(small, keep_answers=True)
+        p = StudyPlan(
+            algorithms=("consistency-E", "consistency"),
+            labels=(UNIFORM,),
+            rates=(1e-2,),
+            epochs=5,
+            select_epochs=1,
+            rule="scel",
+            training=Training(model="linear", batch_size=32, every=1, flip=False, average=0.9),
+        )
+        run_study(data, p, journal=tmp_path / "whole", device="cpu")
+        hours = [0.0]
+
+        def hourly(*args: Any, progress: Any, **options: Any) -> Any:
+            def told(epoch: int, row: Any) -> None:
+                hours[0] += 1
+                progress(epoch, row)
+
+            return train(*args, progress=told, **options)
+
+        monkeypatch.setattr(trials, "train", hourly)
+        monkeypatch.setattr(trials, "CHECKPOINT_SECONDS", 0.0)
+        monkeypatch.setattr(study, "time", SimpleNamespace(monotonic=lambda: hours[0]))
+        ended = []
+        while len(ended) < 2:
+            run_study(data, p, journal=tmp_path / "parts", device="cpu", deadline=hours[0] + 3)
+            lines = (tmp_path / "parts").read_text() if (tmp_path / "parts").exists() else ""
+            ended = [json.loads(line) for line in lines.splitlines()]
+        assert hours == [10.0]  # no epoch was run twice
+        assert sorted(f.name for f in tmp_path.iterdir()) == ["parts", "whole"]
+        whole = [json.loads(line) for line in (tmp_path / "whole").read_text().splitlines()]
+        for found in (*whole, *ended):
+            del found["seconds"], found["seconds_per_epoch"]
+        assert whole == ended
+        for found in ended:
+            test = max(found["points"], key=lambda point: point["scel"])["test"]
+            right = np.mean(np.array(found["answers"]) == small.test_truth)
+            assert 100 * right == pytest.approx(test)
+
     def test_consistency_wants_images(self, data: TrialData, tmp_path: Path) -> None:
         with pytest.raises(ArgumentError, match="consistency must have images"):
             run_study(data, plan(algorithms=("consistency",)), journal=tmp_path / "j", device="cpu")
@@ -668,7 +714,7 @@ class TestThreads:
             Trial(algorithm="SCL-NL", labels="uniform", lr=0.1, seed=i, epochs=1) for i in range(n)
         ]
 
-    def run(self, one: Any, n: int = 9, *, deadline: float | None = None) -> None:
+    def run(self, one: Any, n: int = 9, *, deadline: float = math.inf) -> None:
         study._run_all(self.trials(n), one, torch.device("meta"), 3, deadline, threading.Event())
 
     def test_every_trial_runs_once_and_three_at_a_time(self) -> None:

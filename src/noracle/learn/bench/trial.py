@@ -39,14 +39,16 @@ class TrialPoints(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.epoch, self.points = 0, list[dict[str, float]]()
+        self.answers = list[int]()
 
     def get_extra_state(self) -> dict[str, Any]:
         """For a checkpoint."""
-        return {"epoch": self.epoch, "points": self.points}
+        return {"epoch": self.epoch, "points": self.points, "answers": self.answers}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """From a checkpoint."""
         self.epoch, self.points = state["epoch"], state["points"]
+        self.answers = state["answers"]
 
 
 class Judge:
@@ -75,6 +77,7 @@ class Judge:
         self.said = torch.from_numpy(said[held].astype(np.int64))
         self.held_mask = label_mask(self.said, data.n_classes)
         self.seen, self.epochs = TrialPoints(), epochs
+        self.keep_answers = data.keep_answers
         self.recipe: Consistency | None = None  # whose T is estimated on the way
 
     def __call__(self, model: nn.Module) -> float:
@@ -109,6 +112,9 @@ class Judge:
             if self.inverse is not None:
                 scores = self.inverse[self.said.clamp(min=0), guess[:, None]]
                 point["zero_one"] = 100 * float(scores[self.said >= 0].mean())
+        before = (p["scel"] for p in self.seen.points if "scel" in p)
+        if self.keep_answers and point.get("scel", -math.inf) > max(before, default=-math.inf):
+            self.seen.answers = test.tolist()
         return {name: round(value, 4) for name, value in point.items() if math.isfinite(value)}
 
 
@@ -294,6 +300,8 @@ class TrialData:
         Says which items these are, in a journal; by default a digest of their bytes.
     matrices
         Transition matrices from which labels can be drawn, by name.
+    keep_answers
+        Whether a trial keeps the answers to the test items of the epoch with the best SCEL.
 
     Examples
     --------
@@ -313,6 +321,7 @@ class TrialData:
     annotators: np.ndarray[Any, Any] | None = None
     version: str | None = None
     matrices: Mapping[str, np.ndarray[Any, Any]] = dataclasses.field(default_factory=dict)
+    keep_answers: bool = False
 
     def __post_init__(self) -> None:
         n, n_test = self.items.shape[0], len(self.test_truth)
@@ -502,6 +511,7 @@ def run_trial(
         **about,
         "transition": judge.transition.summary(),
         **({"transition_off": _off(judge.transition, data, said)} if judge.recipe else {}),
+        **({"answers": judge.seen.answers} if data.keep_answers else {}),
         "loss": [round(row["loss"], 5) for row in history][:: max(1, trial.epochs // 12)],
         "seconds": round(time.perf_counter() - began + sum(row["seconds"] for row in before), 2),
         "seconds_per_epoch": round(float(np.median(seconds)), 4) if seconds else None,
