@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import bench_accuracy
 import bench_judge
 import make_results
+import numpy as np
 import pytest
 
 
@@ -119,3 +124,71 @@ def test_planned_pairs_need_at_most_seven_tenths_of_even_ones(shape: str) -> Non
     }
     assert all(right for _, right in runs[True])
     assert sum(n for n, _ in runs[True]) <= 0.7 * sum(n for n, _ in runs[False])
+
+
+BLOCKED = ("scipy", "sklearn", "duckdb", "narwhals", "typer", "rich", "jinja2", "matplotlib")
+
+
+@pytest.mark.full
+def test_studies_on_a_card_run_in_small_where_only_torch_is_installed(tmp_path: Path) -> None:
+    """The command of the GPU machine with 400 images; then its journal is taken and answers chosen."""
+    pytest.importorskip("torch", reason="the learn extra is not installed")
+    folder = Path(os.environ.get("NORACLE_DATA", tmp_path))
+    if not ((folder / "cifar10_train.npz").is_file() and (folder / "aclcifar10.npz").is_file()):
+        pytest.skip("cifar10_train.npz and aclcifar10.npz are not in NORACLE_DATA")
+    script = Path(make_results.__file__).parent / "bench_learn_gpu.py"
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({BLOCKED})); sys.argv[0] = {str(script)!r}\n"
+    )
+    code += f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')"
+    journal, answers = tmp_path / "gpu.journal", tmp_path / "answers.npy"
+    tiny = ["--tiny", "--journal", str(journal)]
+
+    def run(*arguments: str) -> str:
+        command = [sys.executable, "-c", code, *tiny, *arguments]
+        environment = {**os.environ, "PYTHONPATH": str(script.parents[1] / "src")}
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, env=environment, timeout=300
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    parts = ("real-recipe", "real-mask", "recipe-long", "recipe-e", "certificate", "real-seeds")
+    named = [word for part in parts for word in ("--part", part)]
+    run(*named, "--minutes", "0")
+    recorded = journal.read_text("utf-8").splitlines()
+    results = (script.parent / "results.jsonl").read_text("utf-8").splitlines()
+    assert recorded == [line for line in results if json.loads(line)["bench"] == "learn-trial"]
+    run(*named)
+    new = [json.loads(line) for line in journal.read_text("utf-8").splitlines()[len(recorded) :]]
+    cells = [(x["trial"]["algorithm"], x["trial"]["labels"], x["trial"]["seed"]) for x in new]
+    assert cells == [
+        *(("consistency-E", labels, 0) for labels in ("acl-9", "clcifar10", "acl")),
+        *(("consistency", labels, 0) for labels in ("clcifar10", "acl", "acl-9")),
+        *((name, "uniform", 0) for name in ("consistency", "consistency-E")),
+        *((name, "acl-9", 0) for name in ("consistency-E", "consistency")),  # of 200 images
+        *(("consistency-E", labels, s) for labels in ("clcifar10", "acl") for s in (1, 2)),
+    ]
+    assert not list(tmp_path.glob("*.running/*"))
+    said = run("--answers", str(answers))
+    scel = {line.split(":")[0]: float(line.split()[-1]) for line in said.splitlines()[:2]}
+    chosen = min(scel, key=lambda name: scel[name])
+    assert f"answers of {chosen}: " in said
+    kept = next(x for x in new if len(x.get("answers", ())) and x["trial"]["algorithm"] == chosen)
+    assert np.load(answers).tolist() == kept["answers"]
+    assert len(kept["answers"]) == 200
+
+
+def test_trials_of_another_journal_are_taken_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import bench_learn_gpu
+
+    trial = '{{"bench": "learn-trial", "trial": {{"seed": {}}}}}\n'
+    ours, theirs = tmp_path / "results.jsonl", tmp_path / "gpu.journal"
+    ours.write_text('{"bench": "a"}\n' + trial.format(0), "utf-8")
+    theirs.write_text(trial.format(0) + trial.format(1) + '{"bench": "learn-trial", "tr', "utf-8")
+    monkeypatch.setattr(bench_learn_gpu, "RESULTS", ours)
+    bench_learn_gpu.main(["--take", str(theirs)])
+    bench_learn_gpu.main(["--take", str(theirs)])
+    assert ours.read_text("utf-8") == '{"bench": "a"}\n' + trial.format(0) + trial.format(1)
