@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+SKY, YELLOW = "#56B4E9", "#E69F00"
 
 
 def draw_shares(shares: Sequence[Any], path: Path) -> None:
@@ -51,11 +52,13 @@ def draw_matrix(matrix: np.ndarray[Any, Any], names: Sequence[str], path: Path) 
 
 def draw_noise(panels: Mapping[str, Mapping[str, Sequence[Any]]], path: Path) -> None:
     """Accuracy against the share of wrong labels, a panel for each setting."""
-    figure = _figure(3.2 * len(panels), 3.0)
+    across = min(3, len(panels))
+    down = -(-len(panels) // across)
+    figure = _figure(3.2 * across, 3.0 * down)
     names = sorted({name for lines in panels.values() for name in lines})
-    colours = dict(zip(names, (BLUE, ORANGE, GREEN, PURPLE), strict=False))
+    colours = dict(zip(names, (BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW), strict=False))
     for place, (title, lines) in enumerate(panels.items()):
-        ax = figure.add_subplot(1, len(panels), place + 1)
+        ax = figure.add_subplot(down, across, place + 1)
         for name, points in lines.items():
             ax.plot(
                 [p.noise for p in points],
@@ -65,7 +68,9 @@ def draw_noise(panels: Mapping[str, Mapping[str, Sequence[Any]]], path: Path) ->
                 label=name,
             )
         ax.set(
-            title=title, xlabel="wrong labels, %", ylabel="test accuracy, %" if place == 0 else ""
+            title=title,
+            xlabel="wrong labels, %",
+            ylabel="" if place % across else "test accuracy, %",
         )
         ax.grid(alpha=0.3)
         if lines:
