@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 
 import pytest
 
@@ -70,3 +72,43 @@ def test_a_run_whose_labels_came_from_the_annotators_is_refused() -> None:
     votes = Ratings.from_votes({"item": [0, 0], "label": [0, 1], "n": [2, 1]}, labels=[0, 1])
     with pytest.raises(ArgumentError, match="raters have names"):
         recorded_training(votes, ["a machine"])
+
+
+@pytest.mark.full
+def test_how_good_a_system_must_be_to_be_certified_against_three_people() -> None:
+    """The figures of the page: 10,000 images of CIFAR-10N, systems that are made from the key."""
+    folder = Path(os.environ.get("NORACLE_DATA", "nowhere"))
+    if not (folder / "cifar10_train.npz").is_file():
+        pytest.skip("cifar10_train.npz is not in NORACLE_DATA")
+    file = np.load(folder / "cifar10_train.npz")
+    people, key = file["annotators"][40_000:].astype(int), file["label"][40_000:].astype(int)
+    n, items = len(key), np.arange(len(key))
+    counts = (people[:, :, None] == np.arange(10)).sum(axis=1)
+    vote = counts == counts.max(axis=1, keepdims=True)
+    vote = vote / vote.sum(axis=1, keepdims=True)
+    assert vote[items, key].mean() == pytest.approx(0.91, abs=1e-3)
+    assert counts.max(axis=1).mean() / 3 == pytest.approx(0.848, abs=5e-4)
+    assert (people == key[:, None]).mean() == pytest.approx(0.823, abs=5e-4)
+    rng = np.random.default_rng(0)
+    place, other = rng.permutation(n) / n, (key + rng.integers(1, 10, n)) % 10
+
+    def certificate(chance):
+        answers = np.where(place < chance, key, other)
+        table = {"item": np.repeat(items, 3), "rater": np.tile(["a", "b", "c"], n)}
+        made = {"item": items, "system": ["m"] * n, "answer": answers}
+        ratings = Ratings.from_tables({**table, "label": people.ravel()}, made, labels=range(10))
+        match = vote[items, answers].mean()
+        found = certify_superhuman(ratings, trained_on_annotators="no", confidence=0.95)
+        return found, float(match), float((answers == key).mean())
+
+    found, match, _ = certificate(0.90)
+    assert not found.certified
+    assert match == pytest.approx(0.82, abs=2e-3)
+    assert found.value == pytest.approx(-0.028, abs=2e-3)
+    assert certificate(0.93)[1] == pytest.approx(0.848, abs=3e-3)
+    assert not certificate(0.935)[0].certified
+    assert certificate(0.945)[0].certified
+    hard, _, right = certificate(np.where(vote[items, key] == 1, 0.95, 0.5))
+    assert hard.certified
+    assert right == pytest.approx(0.90, abs=5e-3)
+    assert hard.verify()
