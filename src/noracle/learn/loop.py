@@ -206,6 +206,9 @@ SMALL_STEP = 5e9
 @contextlib.contextmanager
 def few_threads(whole: ModelWithObjective, data: Batches, batch_size: int) -> Iterator[None]:
     """One thread of the processor where the steps of a model are small, for as long as this lasts."""
+    if next(whole.model.parameters()).device.type != "cpu":
+        yield
+        return
     before = torch.get_num_threads()
     torch.set_num_threads(1)  # to count with, too
     try:
@@ -218,17 +221,14 @@ def few_threads(whole: ModelWithObjective, data: Batches, batch_size: int) -> It
 
 def step_size(whole: ModelWithObjective, data: Batches, batch_size: int) -> float:
     """Operations of a step: six a weight and item, and those of convolutions as one item counts."""
-    parts = [p.numel() for p in whole.model.parameters()]
     if not any(isinstance(m, nn.modules.conv._ConvNd) for m in whole.model.modules()):
-        return 6.0 * sum(parts) * batch_size
-    if next(whole.model.parameters()).device.type != "cpu":
-        return math.inf
+        return 6.0 * sum(p.numel() for p in whole.model.parameters()) * batch_size
     chance = torch.random.get_rng_state()
     one = copy.deepcopy(whole).eval()  # counting leaves no trace
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         one(as_tensor(data.items[:1]), data.labels[:1], None)
     torch.random.set_rng_state(chance)
-    return 3.0 * counter.get_total_flops() * batch_size
+    return 3.0 * int(counter.get_total_flops()) * batch_size
 
 
 class ModelWithObjective(nn.Module):
