@@ -38,13 +38,15 @@ recipe-e     the same for 165 epochs with T estimated, its epoch chosen by SCEL
 real-recipe  the recipe with T estimated from held-out labels, on real ones: nine labels by a vision-language model, labels
          drawn from the human matrix of CLCIFAR10 (aclcifar10.npz in NORACLE_DATA), one label by the model; epochs chosen by SCEL
 real-mask    the same labels, each taken at face value
+real-oracle  labels from the human matrix and one label by the model, with T counted from true labels: what knowing it would bring
 real     six plain losses with the 3×3 stem on these labels, three labels by the model, and uniform ones; 100 epochs, rates after 20
 real-seeds   the recipe with T estimated on one label an image, three seeds
 real-plain-seeds  FWD-R of the part real on the same labels, three seeds
 removed  labels drawn from the human matrix with 25 to 100 % of the wrong ones removed, beside clcifar_runs.csv (Figure 3 of the paper)
 ablations  labels of the model drawn anew from the counted T (iid), and without its bias (evened): Table 2 of the paper
 certificate  the recipe on the first 40,000 images with nine labels, T estimated and not; answers for the other 10,000 are kept
-sharing  seconds per epoch of the recipe alone and of three that share the card, and of a plain loss alone and of four
+sharing  seconds per epoch of the recipe alone, with kernels chosen by timing, and of three that share the card; of a plain loss
+         alone and of four
 
 Studies run one after the other, in the order in which they are named; with ``--together`` at the same
 time. Trials of a plain study share the card by four, each on a stream of its own; those of the recipe,
@@ -70,6 +72,7 @@ session  calls 1 and 2                             call 3, with --minutes 7     
 3        --part certificate --part real            --part real                                    630 + rest
 4, 5     --part real --part removed                --part removed --part ablations                3000 + 1000
 6, 7     --part real-seeds                         --part real-seeds --part real-plain-seeds      1640 + 270
+if need be  --part real-oracle                     --part real-mask                               710 + 710
 
 Seconds are expected from 2.15 s an epoch of the recipe (45,000 images, alone) and .7 s of a plain loss.
 The state of a trial that has not ended with its session is lost: name short ones in the last call.
@@ -120,6 +123,7 @@ PARTS = (
     "recipe-e",
     "real-recipe",
     "real-mask",
+    "real-oracle",
     "real",
     "real-seeds",
     "real-plain-seeds",
@@ -129,8 +133,8 @@ PARTS = (
     "sharing",
 )
 REAL = (
-    *("real-recipe", "real-mask", "real", "real-seeds", "real-plain-seeds", "removed"),
-    *("ablations", "certificate"),
+    *("real-recipe", "real-mask", "real-oracle", "real", "real-seeds", "real-plain-seeds"),
+    *("removed", "ablations", "certificate"),
 )
 FULL = (
     "recipe",
@@ -351,6 +355,7 @@ def plans() -> dict[str, Any]:
         ),
         "real-recipe": consistent("consistency-E", acl[2], matrix, acl[0]),
         "real-mask": consistent("consistency", matrix, acl[0], acl[2]),
+        "real-oracle": consistent("consistency-R", matrix, acl[0]),
         "real-seeds": consistent("consistency-E", matrix, acl[0], seeds=(0, 1, 2)),
         "certificate": dataclasses.replace(
             consistent("consistency-E", acl[2]), algorithms=("consistency-E", "consistency")
@@ -443,6 +448,8 @@ def time_sharing(data: Any, *, record: bool) -> None:
     """Seconds per epoch alone, and of several at a time; those of a plain loss with the 3×3 stem."""
     import tempfile
 
+    import torch
+
     from noracle.learn.bench.study import Journal, run_study, same_study
 
     small = len(data.truth) < 1000
@@ -456,14 +463,16 @@ def time_sharing(data: Any, *, record: bool) -> None:
             rates=plan.rates[:1],
             epochs=4,
         )
-        for shared in (1, n):
+        for shared, timed in ((1, False), (1, True), (n, False)):
             plan = dataclasses.replace(plan, seeds=tuple(range(shared)))
+            torch.backends.cudnn.benchmark = timed
             with tempfile.TemporaryDirectory() as folder:
                 journal = Path(folder) / "journal.jsonl"
                 run_study(data, plan, journal=journal, shared=shared)
                 done = Journal(journal, same_study(data, plan), plan.labels).done.values()
             each = [found["seconds_per_epoch"] for found in done]
-            figures[f"{name}, {shared} at a time"] = (
+            how = ", kernels by timing" if timed else ""
+            figures[f"{name}, {shared} at a time{how}"] = (
                 f"{np.median(each) / shared:.3f} s for each epoch of one"
             )
     claim = "what trials gain that share a card, each on a stream of its own in one process"
@@ -748,6 +757,7 @@ def record(journal: Path) -> None:
             "real-recipe": "the recipe with T estimated from held-out labels, chosen by SCEL alone: one label by a model at least 85 %, "
             "nine 90 %, labels from the human matrix 70 %, test accuracy in percent",
             "real-mask": "the recipe with each real label at face value, chosen by SCEL alone, test accuracy in percent",
+            "real-oracle": "the recipe with T counted from true labels, chosen by SCEL alone, test accuracy in percent",
             "recipe-long": "the recipe on uniform labels, chosen by SCEL alone: at least 88 % in 12 minutes",
             "recipe-e": "the recipe with T estimated on uniform labels, chosen by SCEL alone, test accuracy in percent",
             "certificate": "two candidates for the certificate, chosen by SCEL alone, percent of the 10,000 images that people named",

@@ -152,7 +152,7 @@ def table_1_real(page: Page) -> dict[str, dict[str, float]]:
             "ResNet-18 with the 3×3 stem, recorded on an H200. 'clcifar10' is drawn from the human matrix of CLCIFAR10, so that labels "
             "depend on the true class alone; 'acl' are one, three and nine labels by a vision-language model. Plain losses: 100 epochs, "
             "rate and epoch by accuracy on held-out items, as in the paper. 'consistency' is the recipe that takes labels at face value, "
-            "'consistency-E' the one that estimates T: 165 epochs, the epoch by SCEL, without a true label.",
+            "'consistency-E' the one that estimates T ('-R' counts it from true labels): 165 epochs, the epoch by SCEL alone.",
             markdown(["algorithm", *REAL, "CLCIFAR10, theirs"], rows),
         )
     return found
