@@ -204,31 +204,13 @@ SMALL_STEP = 5e9
 
 
 @contextlib.contextmanager
-def few_threads(whole: ModelWithObjective, data: Batches, batch_size: int) -> Iterator[None]:
-    """One thread of the processor where the steps of a model are small, for as long as this lasts."""
-    if next(whole.model.parameters()).device.type != "cpu":
-        yield
-        return
+def own_threads() -> Iterator[None]:
+    """The number of threads is afterwards as it was before."""
     before = torch.get_num_threads()
-    torch.set_num_threads(1)  # to count with, too
     try:
-        if step_size(whole, data, batch_size) > SMALL_STEP:
-            torch.set_num_threads(before)
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def step_size(whole: ModelWithObjective, data: Batches, batch_size: int) -> float:
-    """Operations of a step: six a weight and item, and those of convolutions as one item counts."""
-    if not any(isinstance(m, nn.modules.conv._ConvNd) for m in whole.model.modules()):
-        return 6.0 * sum(p.numel() for p in whole.model.parameters()) * batch_size
-    chance = torch.random.get_rng_state()
-    one = copy.deepcopy(whole).eval()  # counting leaves no trace
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
-        one(as_tensor(data.items[:1]), data.labels[:1], None)
-    torch.random.set_rng_state(chance)
-    return 3.0 * int(counter.get_total_flops()) * batch_size
 
 
 class ModelWithObjective(nn.Module):
@@ -277,6 +259,8 @@ class Run:
         self.saved = time.monotonic()
         self.history = History()
         self.best: tuple[float, dict[str, Tensor]] | None = None
+        self.threads, self.work = torch.get_num_threads(), self._known_work()
+        self._set_threads()
         self.forward = in_parallel(whole, team)
         self.turn = CARD if device.type == "cuda" else contextlib.nullcontext()
 
@@ -295,6 +279,26 @@ class Run:
     def _statistics(self) -> list[Tensor]:
         norms = (m for m in self.model.modules() if isinstance(m, _NormBase))
         return [t for m in norms for t in (m.running_mean, m.running_var) if t is not None]
+
+    def _known_work(self) -> float | None:
+        """Operations of a step: six a weight and item; None where convolutions must be counted."""
+        dense = not any(isinstance(m, nn.modules.conv._ConvNd) for m in self.model.modules())
+        if dense:
+            return 6.0 * sum(p.numel() for p in self.model.parameters()) * self.settings.batch_size
+        return None if self.team.size == 1 and self.device.type == "cpu" else math.inf
+
+    def _set_threads(self) -> None:
+        """One thread for small steps, and for the first of all, which may be one."""
+        if self.device.type == "cpu":
+            large = self.work is not None and self.work > SMALL_STEP
+            torch.set_num_threads(self.threads if large else 1)
+
+    def _first_step(self, part: ItemBlock, chosen: Tensor) -> None:
+        """A step whose operations are counted."""
+        with FlopCounterMode(display=False) as counter:
+            self._step(part, chosen)
+        self.work = float(counter.get_total_flops())
+        self._set_threads()
 
     def _cuts(self, n: int) -> list[tuple[int, int]]:
         """Where batches begin and end."""
@@ -330,6 +334,8 @@ class Run:
                     self._set_rate()
                     if self.graphed and len(chosen) == self.settings.batch_size:
                         self._replay(part, chosen)
+                    elif self.work is None:
+                        self._first_step(part, chosen)
                     else:
                         self._step(part, chosen)
                 self.done += 1
@@ -481,6 +487,7 @@ class Run:
         state = {
             "epoch": epoch,
             "done": self.done,
+            "work": self.work,
             "whole": self.whole.state_dict(),
             "optimiser": self.optimiser.state_dict(),
             "average": self.average,
@@ -508,6 +515,8 @@ class Run:
             mine.copy_(theirs)
         self.history.rows, self.best = state["history"], state["best"]
         self.since_best, self.done = state["since_best"], state["done"]
+        self.work = state.get("work", self.work)
+        self._set_threads()
         return int(state["epoch"])
 
 
@@ -581,7 +590,8 @@ def train(
         How old the file must be to be written again: with short epochs of a large model, writing
         takes as long as training.
     progress
-        Called after every epoch with its number and its row of the history.
+        Called after every epoch with its number and its row of the history. What it raises ends the
+        training, with a checkpoint of this epoch.
 
     Examples
     --------
@@ -606,7 +616,7 @@ def train(
         whole.double()
     team = join_team(device)
     with (
-        few_threads(whole, data, settings.batch_size),
+        own_threads(),
         own_chance(device),
         contextlib.closing(Run(whole, data, settings, device, team)) as run,
     ):
@@ -626,7 +636,11 @@ def train(
             run.history.rows.append(row)
             run.save(checkpoint, epoch + 1, checkpoint_seconds)
             if progress is not None and team.rank == 0:
-                progress(epoch + 1, row)
+                try:
+                    progress(epoch + 1, row)
+                except BaseException:  # who stops here goes on here
+                    run.save(checkpoint, epoch + 1, 0.0)
+                    raise
         run.finish()
         team.wait()
     return run.history

@@ -18,12 +18,11 @@ from noracle.learn.batches import Views  # noqa: E402
 from noracle.learn.consistency import Consistency  # noqa: E402
 from noracle.learn.loop import (  # noqa: E402
     Batches,
-    ModelWithObjective,
     PlainObjective,
+    Run,
     Settings,
     all_logits,
     plain_objective,
-    step_size,
     train,
 )
 from noracle.learn.losses import get_loss, label_mask  # noqa: E402
@@ -491,55 +490,99 @@ def conv_net(channels: int) -> nn.Module:
 
 
 @pytest.mark.parametrize(
-    ("name", "model", "batch_size", "threads"),
+    ("name", "model", "threads"),
     [
-        ("linear", lambda: nn.Sequential(nn.Flatten(), nn.Linear(768, 3)), 30, 1),
-        ("dense", lambda: nn.Sequential(nn.Flatten(), nn.Linear(768, 8000)), 256, 2),
-        ("few channels", lambda: conv_net(8), 60, 1),
-        ("many channels", lambda: conv_net(64), 600, 2),
+        ("linear", lambda: nn.Sequential(nn.Flatten(), nn.Linear(768, 3)), [1, 1]),
+        ("dense", lambda: nn.Sequential(nn.Flatten(), nn.Linear(768, 8000)), [2, 2]),
+        ("few channels", lambda: conv_net(8), [1, 1]),
+        ("many channels", lambda: conv_net(64), [1, 2]),
     ],
 )
-def test_a_small_model_trains_in_one_thread(name, model, batch_size, threads) -> None:
+def test_a_small_model_trains_in_one_thread(name, model, threads) -> None:
     """Several threads wait for each other on a busy machine: 15 times as long, before; small
     convolutions, 12 to 20 times.
     """
     seen, before = [], torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        x = torch.rand(30, 3, 16, 16, generator=torch.Generator().manual_seed(0))
-        mask = label_mask(torch.arange(30) % 3, 8000 if name == "dense" else 3)
+        x = torch.rand(600, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+        mask = label_mask(torch.arange(600) % 3, 8000 if name == "dense" else 3)
         loss = get_loss("scl_nl")
 
         class Seen(PlainObjective):
             def forward(self, *args):
-                if self.training:
-                    seen.append(torch.get_num_threads())
+                seen.append(torch.get_num_threads())
                 return super().forward(*args)
 
         T = Transition.uniform(mask.shape[1])
         objective = Seen(loss, loss.make_context(T, ruled_out=mask))
         data = Batches(items=x, labels=mask)
-        train(model(), data, objective, Settings(epochs=1, batch_size=batch_size))
+        train(model(), data, objective, Settings(epochs=1, batch_size=300))
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
-    assert seen == [threads]
+    assert seen == threads
 
 
-def test_counting_a_step_changes_nothing() -> None:
-    """Neither weights, statistics and targets nor the chance of views."""
+def test_counting_the_first_step_changes_nothing(monkeypatch) -> None:
+    """The same bits as without counting; the count is that of three views, forward and back."""
     g = torch.Generator().manual_seed(0)
     images = torch.randint(0, 256, (12, 16, 16, 3), dtype=torch.uint8, generator=g)
     mask = label_mask(torch.arange(12) % 3, 3)
-    whole = ModelWithObjective(conv_net(4), Consistency(mask, Views.of(images)), None)
-    state = {name: t.clone() for name, t in whole.state_dict().items()}
-    torch.manual_seed(5)
-    expected = torch.rand(3)
-    torch.manual_seed(5)
-    data = Batches(items=images, labels=torch.arange(12))
-    size = step_size(whole, data, 10)
-    of_a_view, of_colours = 256 * 27 * 4 + 256 * 36 * 4 + 1024 * 3, 256 * 3 * 3
-    assert size == 3 * 10 * 2 * (3 * of_a_view + 2 * of_colours)  # three views, two of them strong
-    assert torch.equal(torch.rand(3), expected)
-    assert whole.training
-    assert all(torch.equal(t, state[name]) for name, t in whole.state_dict().items())
+
+    def end() -> list[torch.Tensor]:
+        torch.manual_seed(1)
+        model, recipe = conv_net(4), Consistency(mask, Views.of(images), delay=1, ramp=1)
+        data = Batches(items=images, labels=torch.arange(12))
+        train(model, data, recipe, Settings(epochs=3, batch_size=4, lr=0.01))
+        return [*model.state_dict().values(), recipe.target]
+
+    counted, found = [], Run._first_step
+
+    def told(self, *args):
+        found(self, *args)
+        counted.append(self.work)
+
+    monkeypatch.setattr(Run, "_first_step", told)
+    first = end()
+    forward = 256 * 27 * 4 + 256 * 36 * 4 + 1024 * 3
+    back = forward + 256 * 36 * 4 + 1024 * 3  # the first layer passes nothing on
+    colours = 2 * 256 * 3 * 3
+    assert counted == [4 * 2 * (3 * (forward + back) + colours)]
+    monkeypatch.setattr(Run, "_known_work", lambda self: 0.0)
+    assert all(map(torch.equal, first, end()))
+
+
+def test_a_run_that_goes_on_has_the_threads_it_had(tmp_path) -> None:
+    """Sums in other threads end in other bits: what was counted is in the checkpoint."""
+    x = torch.rand(600, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    mask = label_mask(torch.arange(600) % 3, 3)
+    seen, before = [], torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        for epochs in (1, 2):
+            model = conv_net(64)
+            model.register_forward_hook(lambda *_: seen.append(torch.get_num_threads()))
+
+            def stop(epoch, _row, last=epochs):
+                if epoch == last:
+                    raise InterruptedError
+
+            data = Batches(items=x, labels=mask)
+            with pytest.raises(InterruptedError):
+                train(
+                    model,
+                    data,
+                    objective_of_three(mask),
+                    Settings(epochs=3, batch_size=300),
+                    checkpoint=tmp_path / "c.pt",
+                    progress=stop,
+                )
+    finally:
+        torch.set_num_threads(before)
+    assert seen == [1, 2, 2, 2]
+
+
+def objective_of_three(mask):
+    loss = get_loss("scl_nl")
+    return plain_objective(loss, loss.make_context(Transition.uniform(3), ruled_out=mask))

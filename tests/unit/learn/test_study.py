@@ -551,7 +551,7 @@ class TestTrials:
             return train(*args, progress=told, **options)
 
         monkeypatch.setattr(trials, "train", hourly)
-        monkeypatch.setattr(trials, "CHECKPOINT_SECONDS", 0.0)
+        monkeypatch.setattr(trials, "CHECKPOINT_SECONDS", 1e9)
         monkeypatch.setattr(study, "time", SimpleNamespace(monotonic=lambda: hours[0]))
         ended = []
         while len(ended) < 2:

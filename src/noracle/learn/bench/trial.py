@@ -129,7 +129,7 @@ def rows_of(items: Any, rows: np.ndarray[Any, Any]) -> Any:
     return items[torch.from_numpy(rows).to(items.device) if tensor else rows]
 
 
-CHECKPOINT_SECONDS = 20.0
+CHECKPOINT_SECONDS = 60.0
 """What a trial that is killed loses at most, and an epoch."""
 WAYS = ("uniform", "noisy", "weak", "strong", "people", "given", "acl")
 
