@@ -187,7 +187,8 @@ def judged_answers(
     raters = sorted({row["rater"] or "" for row in rows})
     alike = judges_in(evidence)
     judges = _named("judge", judge, raters) or alike
-    remedy = f"Name the judge, as in judge={raters[0]!r}."
+    most = Counter(row["rater"] or "" for row in rows).most_common(1)[0][0]
+    remedy = f"Name the judge, as in judge={most!r}. What it refused is unsure."
     rule = "must have one rater that graded every answer, and others that graded some"
     require_evidence(judges, "grades", rule, f"raters {raters[:8]}", remedy=remedy)
     others = tuple(r for r in raters if r not in judges)
@@ -228,7 +229,7 @@ def judged_answers(
         answers[system].append(answer)
     if odd and evidence.conflicts != "drop":
         rule, came = "must not contradict each other", f"{len(odd)} answers called right and wrong"
-        remedy = "Keep one row for each answer and person (or position), or pass conflicts='drop'."
+        remedy = "Keep one row for each answer and person (or position), name every judge, or pass conflicts='drop'."
         raise EvidenceError.of("grades", rule, came, where=odd, total=len(odd), remedy=remedy)
     unseen = "grades of answers that no judge graded" if evidence.answers is None else UNASKED
     left = {CONTRADICTORY: len(odd), unseen: len(said)}
@@ -700,10 +701,12 @@ def check_judge(
         test |= {"p_value": p, "low": limits[0], "high": limits[1]}
     worst = min(tests, key=lambda t: float(t["p_value"]), default=None)
     first = [
-        f"{row['what']} {row['value']:.2f} [{row['low']:.2f}, {row['high']:.2f}]"
+        f"{row['what']} {_known(row['value'])} [{row['low']:.2f}, {row['high']:.2f}]"
         for row in parts[:3]
     ]
-    skill = f"{parts[0]['system']}: {', '.join(first)}" if parts else "no grades"
+    who = f"{told.judges[0]} against {', '.join(map(str, told.people[:3]))}"
+    who += f" and {len(told.people) - 3} more" * (len(told.people) > 3)
+    skill = f"{who}, {parts[0]['system']}: {', '.join(first)}" if parts else "no grades"
     bias = "no test of bias applies" if worst is None else str(worst["finding"])
     return Check(
         name="judge",
@@ -742,6 +745,10 @@ def _skill(answers: Sequence[Answer], error: float) -> list[dict[str, Any]]:
     n = sum(map(len, seen))
     names = ("what", "value", "low", "high")
     return [{**dict(zip(names, row, strict=True)), "n": n, "finding": ""} for row in rows]
+
+
+def _known(value: float) -> str:
+    return "undefined" if math.isnan(value) else f"{value:.2f}"
 
 
 def _mirrored(part: Part) -> Part:
