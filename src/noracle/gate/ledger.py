@@ -146,7 +146,11 @@ class GateLedger:
 
     def __enter__(self) -> Self:
         while not self._same():
-            self._file = self.path.open("a+b")
+            try:
+                self._file = self.path.open("a+b")
+            except OSError as error:
+                rule, came = "must be a file that can be written", f"{str(self.path)!r}"
+                raise EvidenceError.of("ledger", rule, f"{came} ({error.strerror})") from None
             _lock(self._file)
         try:
             self._file.seek(0)

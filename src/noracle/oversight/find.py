@@ -179,7 +179,11 @@ def is_ignored(relative: str, patterns: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for name in names for pattern in globs)
 
 
-GATE_FILES = ("gate.jsonl", "gate.key")
+GATE_FILES = {
+    "gate.jsonl": "the ledger of a gate: noracle gate history shows it; this report tells more of "
+    "its labels than outcomes do, so let only new ones decide",
+    "gate.key": "the key of a gate",
+}
 """What ``noracle gate`` leaves in a folder."""
 _PART = 65_536
 _SHOWN = 3
@@ -381,8 +385,8 @@ class _FolderSearch:
             if is_ignored(listing.relative(path), self.settings.ignore):
                 listing.leave(path, "ignore of noracle.toml names it")
                 continue
-            if PurePath(path).name in GATE_FILES:
-                listing.leave(path, "the ledger of a gate, or its key")
+            if gate := GATE_FILES.get(PurePath(path).name):
+                listing.leave(path, gate)
                 continue
             seen = self._look(path, None)
             told = next((k for k in SOURCE_KINDS if k == stem_of(path) and k != "counts"), None)

@@ -357,6 +357,8 @@ def test_the_action_begins_no_ledger_whose_key_would_be_lost(repository: Path) -
 
 
 TESTS = """
+import numpy as np
+
 RIGHT = {i: True for i in range(100)}
 WRONG = {i: i % 2 == 0 for i in range(100)}
 FEW = {0: True, 1: True}
@@ -365,6 +367,10 @@ ANSWERS = {i: str(i) for i in range(1000)}
 def test_pass(noracle):
     decision = noracle.assert_accuracy(ANSWERS, RIGHT, at_least=0.8)
     assert decision.outcome == "pass"
+
+def test_numbers_of_numpy(noracle):
+    items = np.arange(100)
+    noracle.assert_accuracy({i: i for i in items}, {i: np.int64(1) for i in items}, at_least=0.8)
 
 def test_fail(noracle):
     noracle.assert_accuracy(ANSWERS, WRONG, at_least=0.8)
@@ -409,6 +415,7 @@ def test_the_plugin_fails_passes_and_expects_failures(tmp_path: Path) -> None:
     }
     assert told == {
         "test_pass": "PASSED",
+        "test_numbers_of_numpy": "PASSED",
         "test_fail": "FAILED",
         "test_undecided": "FAILED",
         "test_undecided_as_xfail": "XFAIL",

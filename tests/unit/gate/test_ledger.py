@@ -154,6 +154,12 @@ def test_an_empty_key_is_none(path: Path) -> None:
         add(other)
 
 
+def test_a_ledger_that_cannot_be_written_is_named(path: Path) -> None:
+    for wrong in (path.parent, path.parent / "nowhere" / "gate.jsonl"):
+        with pytest.raises(EvidenceError, match="ledger must be a file that can be written"):
+            add(wrong)
+
+
 def test_what_is_no_edit_is_accepted(path: Path) -> None:
     add(path, 3)
     text = path.read_text()
