@@ -489,14 +489,22 @@ class GateLedger:
             if name in mine
         ]
 
-    def unseen(self) -> str:
-        """Why lines that were committed and are gone may not be found; empty where they are."""
+    def doubts(self) -> list[str]:
+        """What cannot be checked here, and what makes a check worth less."""
+        name, key = self.path.name, self.key_path.name
         shallow = _git(self.path, "rev-parse", "--is-shallow-repository")
-        if shallow is None:
-            return "no history of a repository can be read here"
-        if _git(self.path, "ls-files", "--error-unmatch", self.path.name) is None:
-            return f"{self.path.name} is not committed"
-        return "the history of the repository is cut off (a shallow clone)" * ("true" in shallow)
+        is_here, key_is = (_git(self.path, "ls-files", "--error-unmatch", n) for n in (name, key))
+        why = {
+            "no history of a repository can be read here": shallow is None,
+            f"{name} is not committed": is_here is None,
+            "the history is cut off (a shallow clone)": "true" in (shallow or ""),
+        }
+        unseen = [f"{w}: whether lines were taken away is not checked" for w in why if why[w]][:1]
+        if not self.sealed:
+            told = f"{key} is not here, or another ledger's: who wrote the lines is not checked"
+            return [told, *unseen]
+        open_ = f"{key} is committed: whoever reads it can undo the hashes and write lines"
+        return [open_] * (key_is is not None) + unseen
 
 
 def _git(path: Path, *words: str) -> str | None:

@@ -330,7 +330,7 @@ def test_the_action_sees_what_was_taken_away_before_its_clone_begins(repository:
     git(repository, "push", "-q")
     other = cloned(repository, "--depth", "1")
     ledger = GateLedger.read(other / "evals" / "gate.jsonl")
-    assert (ledger.missing(), "shallow clone" in ledger.unseen()) == ([], True)
+    assert (ledger.missing(), "shallow clone" in str(ledger.doubts())) == ([], True)
     code, outputs, told = act(other, at_least="0.6", **about)
     assert (code, outputs, "a line that was committed is gone" in told) == (1, {}, True), told
 
