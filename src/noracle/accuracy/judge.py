@@ -861,7 +861,7 @@ def route_judged(
     evidence, judge, people, systems
         As in :func:`estimate_with_judges`.
     n
-        How many answers, shared equally by the systems.
+        How many answers, shared equally by the systems that have so many without a grade.
     seed
         Makes the routing reproducible. Drawn and recorded when left out.
 
@@ -888,10 +888,10 @@ def route_judged(
     names, seed = told.chosen(systems), secrets.randbits(32) if seed is None else seed
     rng, rows, drawn = np.random.default_rng(seed), [], Counter[str]()
     chances: dict[str, dict[str, float]] = {}
-    left = sum(a.given and a.people is None for s in names for a in told.answers[s])
-    require(0 < n <= left, f"n must be in [1, {left}], the answers without a grade; got {n}.")
-    for i, system in enumerate(names):
-        share = n // len(names) + (i < n % len(names))
+    left = {s: sum(a.given and a.people is None for a in told.answers[s]) for s in names}
+    most = sum(left.values())
+    require(0 < n <= most, f"n must be in [1, {most}], the answers without a grade; got {n}.")
+    for system, share in _shared(n, left).items():
         of = {
             part: [a for a in told.answers[system] if a.given and a.called == part]
             for part in _DOUBT
@@ -913,6 +913,23 @@ def route_judged(
         systems=names,
         counts={**about, **drawn, "propensities": chances},
     )
+
+
+def _shared(n: int, left: Mapping[str, int]) -> dict[str, int]:
+    """``n`` in equal shares; what one has no room for goes to the others.
+
+    Examples
+    --------
+    >>> _shared(10, {"a": 2, "b": 20, "c": 20}), _shared(10, {"a": 9, "b": 9, "c": 9})
+    ({'a': 2, 'b': 4, 'c': 4}, {'a': 4, 'b': 3, 'c': 3})
+    """
+    shares = dict.fromkeys(left, 0)
+    while rest := n - sum(shares.values()):
+        room = [name for name in left if shares[name] < left[name]]
+        for i, name in enumerate(room):
+            share = rest // len(room) + (i < rest % len(room))
+            shares[name] += min(share, left[name] - shares[name])
+    return shares
 
 
 def _allocated(

@@ -359,6 +359,14 @@ def test_next_answers_are_ungraded_and_reproducible() -> None:
         route_judged(evidence(rows), n=211)
 
 
+def test_as_many_answers_are_drawn_as_were_asked_for() -> None:
+    """Also where people have graded almost everything of one system."""
+    rows: Rows = [(i, s, "right" if i % 3 else "wrong", "model") for s in "ab" for i in range(100)]
+    rows += [(i, "a", "right", "ann") for i in range(98)]
+    routing = route_judged(evidence(rows), n=60, seed=1)
+    assert [sum(row[1] == s for row in routing.rows) for s in "ab"] == [2, 58]
+
+
 def test_more_is_asked_where_the_judge_is_in_doubt() -> None:
     rows: Rows = [(i, "a", "right", "m", 0.99) for i in range(500)]
     rows += [(i, "a", "wrong", "m", 0.45) for i in range(500, 1000)]
