@@ -528,8 +528,8 @@ def _with_judge(
     notes = ["people graded the verdicts at two rates: alone they are no random sample"]
     if alone is not None:
         about["alone"] = {k: getattr(alone, k) for k in ("value", "low", "high")}
-        notes = [f"people alone {alone.value:.3f} [{alone.low:.3f}, {alone.high:.3f}]"]
-    if alone is not None and _reach(alone) > 0 < _reach(estimate):
+        notes = [f"people alone {_known(alone.value, 3)} [{alone.low:.3f}, {alone.high:.3f}]"]
+    if alone is not None and n and _reach(alone) > 0 < _reach(estimate):
         ratio = (_reach(estimate) / _reach(alone)) ** 2
         left = 0.0 if beyond else 1 / size  # variances go with 1/n - 1/N
         same = round(1 / (ratio * (1 / n - left) + left))
@@ -701,7 +701,7 @@ def check_judge(
         test |= {"p_value": p, "low": limits[0], "high": limits[1]}
     worst = min(tests, key=lambda t: float(t["p_value"]), default=None)
     first = [
-        f"{row['what']} {_known(row['value'])} [{row['low']:.2f}, {row['high']:.2f}]"
+        f"{row['what']} {_known(row['value'], 2)} [{row['low']:.2f}, {row['high']:.2f}]"
         for row in parts[:3]
     ]
     who = f"{told.judges[0]} against {', '.join(map(str, told.people[:3]))}"
@@ -747,8 +747,8 @@ def _skill(answers: Sequence[Answer], error: float) -> list[dict[str, Any]]:
     return [{**dict(zip(names, row, strict=True)), "n": n, "finding": ""} for row in rows]
 
 
-def _known(value: float) -> str:
-    return "undefined" if math.isnan(value) else f"{value:.2f}"
+def _known(value: float, digits: int) -> str:
+    return "undefined" if math.isnan(value) else f"{value:.{digits}f}"
 
 
 def _mirrored(part: Part) -> Part:

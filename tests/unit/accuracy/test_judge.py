@@ -298,6 +298,14 @@ def test_a_rate_that_nobody_knows_is_undefined_in_words() -> None:
     assert "specificity undefined [0.00, 1.00]" in finding
 
 
+def test_people_who_are_never_sure_say_nothing() -> None:
+    rows: Rows = [(i, "a", "right", "model") for i in range(40)]
+    told = evidence([*rows, *((i, "a", "unsure", "ann") for i in range(9))])
+    estimate = estimate_with_judges(told, judge="model", half_width=0.1)["a"]
+    assert (estimate.low, estimate.high, math.isnan(estimate.value)) == (0.0, 1.0, True)
+    assert "people alone undefined [0.000, 1.000]" in estimate.notes
+
+
 def test_who_may_be_the_judge_is_the_one_with_most_grades() -> None:
     rows: Rows = [(i, "a", "right", "zoe") for i in range(0, 40, 2)] + [(1, "a", "right", "ann")]
     listed = {"item": list(range(40))}
