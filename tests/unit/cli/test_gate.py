@@ -183,7 +183,8 @@ def test_other_reports_of_the_folder_leave_the_ledger_aside(
 ) -> None:
     noracle("gate", folder, "--at-least", "0.6", "--system", "base")
     ended = noracle("report", folder, "--out", tmp_path / "r.html")
-    assert "gate.jsonl: the ledger of a gate" in ended.out
+    assert "gate.jsonl: the ledger of a gate, 1 pass, 0 fail, 0 undecided" in ended.out
+    assert "gate.key: the key of a gate" in ended.out
     assert ended.code == 0
 
 
