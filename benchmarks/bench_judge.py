@@ -126,13 +126,15 @@ def main() -> None:
     parser.add_argument("--record", action="store_true", help="append to results.jsonl")
     given = parser.parse_args()
     command = f"python benchmarks/bench_judge.py --systems {given.systems} --redraws {given.redraws} --panels {given.panels}"
-    rows = [(f"panel of {m}", lambda m=m: panel(m, given.panels)) for m in (3, 5, 7)]
-    rows += [("judges", lambda: real_judges(given.systems, given.redraws))]
-    for claim, measure in rows:
+    held = "the bound on 'unanimous and wrong' holds in 95 % of the redraws, on average within 2.5 points of the truth"
+    rows = [(f"panel of {m}", held, lambda m=m: panel(m, given.panels)) for m in (3, 5, 7)]
+    covers = "other models as judges of 20 systems: at most 5 % + 2 s.e. of the intervals miss"
+    rows += [("judge", covers, lambda: real_judges(given.systems, given.redraws))]
+    for name, claim, measure in rows:
         before = cpu_seconds()
         figures = measure()
         figures["cpu_s"] = round(cpu_seconds() - before, 1)
-        emit("judge", claim, figures, command=command, record=given.record)
+        emit(name, claim, figures, command=command, record=given.record)
 
 
 if __name__ == "__main__":

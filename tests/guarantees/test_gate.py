@@ -212,6 +212,48 @@ def planned(t: int) -> int:
     return run.design(GateClaim(system="new", base="base", margin=0.01)).needed["fail"]
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("commits", [6, pytest.param(60, marks=pytest.mark.slow)])
+def test_what_is_simulated_here_is_what_the_gate_does(tmp_path: Path, commits: int) -> None:
+    """The same histories through files of a ledger: old labels, and new ones against a base."""
+    n_items, vault = 500, 100
+    for seed, bar in enumerate((0.6, 0.8, 0.9)):
+        world, rng = GateWorld(n=n_items, seed=seed), np.random.default_rng([19, seed])
+        path, unusual = tmp_path / f"{seed}.jsonl", 0
+        labels = world.order[:vault]
+        for t in range(1, commits + 1):
+            old = world.answers["base"]
+            flip = {i: i % 5 + 6 * (a == i % 5) for i, a in old.items()}
+            new = {i: a if rng.random() < 0.9 else flip[i] for i, a in old.items()}
+            world.answers["new"] = new
+            right = np.array([[new[i] == world.key(i) for i in world.order]])
+            level = step_error(t, ERROR)
+            if t == 1:
+                passes, fails = bars(vault, n_items, bar, level)
+                hits = int(right[0, :vault].sum())
+                wanted = 1 if hits >= passes else -1 if hits <= fails else 0
+            else:
+                wanted = int(reused(right, vault, t, np.array([unusual]), bar, counts=True)[0])
+            found = world.decide(path, labels, GateClaim(system="new", at_least=bar))[0]
+            assert found.outcome == {1: "pass", -1: "fail", 0: "undecided"}[wanted]
+            unusual += found.outcome != "pass"
+        changed = [i for i in world.order if new[i] != old[i]]
+        known = [i for i in changed if i in set(labels)]
+        more = [i for i in changed if i not in set(labels)][:20]
+        gains = {i: int(new[i] == i % 5) - int(old[i] == i % 5) for i in changed}
+        signs = [gains[i] for i in more]
+        level = step_error(commits + 1, ERROR)
+        size = len(changed) - len(known)
+        law = (signs.count(1), signs.count(-1), len(more), size, level / 2, level / 2)
+        limits, sure = finite_difference(*law), sum(gains[i] for i in known)
+        low, high = (round(x * size) + sure for x in (limits.low, limits.high))
+        wanted = 1 if low >= -0.01 * n_items else -1 if high < -0.01 * n_items else 0
+        claim = GateClaim(system="new", base="base", margin=0.01)
+        found = world.decide(path, [*labels, *more], claim)[0]
+        assert (found.test, found.t) == ("fresh", commits + 1)
+        assert found.outcome == {1: "pass", -1: "fail", 0: "undecided"}[wanted]
+
+
 @pytest.mark.slow
 def test_a_drop_at_commit_50_through_files_of_a_ledger(tmp_path: Path) -> None:
     """The same through the ledger: 49 commits with a few labels each, then the drop."""

@@ -187,7 +187,8 @@ def judged_answers(
     raters = sorted({row["rater"] or "" for row in rows})
     alike = judges_in(evidence)
     judges = _named("judge", judge, raters) or alike
-    remedy = f"Name the judge, as in judge={raters[0]!r}."
+    most = Counter(row["rater"] or "" for row in rows).most_common(1)[0][0]
+    remedy = f"Name the judge, as in judge={most!r}. What it refused is unsure."
     rule = "must have one rater that graded every answer, and others that graded some"
     require_evidence(judges, "grades", rule, f"raters {raters[:8]}", remedy=remedy)
     others = tuple(r for r in raters if r not in judges)
@@ -228,7 +229,7 @@ def judged_answers(
         answers[system].append(answer)
     if odd and evidence.conflicts != "drop":
         rule, came = "must not contradict each other", f"{len(odd)} answers called right and wrong"
-        remedy = "Keep one row for each answer and person (or position), or pass conflicts='drop'."
+        remedy = "Keep one row for each answer and person (or position), name every judge, or pass conflicts='drop'."
         raise EvidenceError.of("grades", rule, came, where=odd, total=len(odd), remedy=remedy)
     unseen = "grades of answers that no judge graded" if evidence.answers is None else UNASKED
     left = {CONTRADICTORY: len(odd), unseen: len(said)}
@@ -527,8 +528,8 @@ def _with_judge(
     notes = ["people graded the verdicts at two rates: alone they are no random sample"]
     if alone is not None:
         about["alone"] = {k: getattr(alone, k) for k in ("value", "low", "high")}
-        notes = [f"people alone {alone.value:.3f} [{alone.low:.3f}, {alone.high:.3f}]"]
-    if alone is not None and _reach(alone) > 0 < _reach(estimate):
+        notes = [f"people alone {_known(alone.value, 3)} [{alone.low:.3f}, {alone.high:.3f}]"]
+    if alone is not None and n and _reach(alone) > 0 < _reach(estimate):
         ratio = (_reach(estimate) / _reach(alone)) ** 2
         left = 0.0 if beyond else 1 / size  # variances go with 1/n - 1/N
         same = round(1 / (ratio * (1 / n - left) + left))
@@ -700,10 +701,12 @@ def check_judge(
         test |= {"p_value": p, "low": limits[0], "high": limits[1]}
     worst = min(tests, key=lambda t: float(t["p_value"]), default=None)
     first = [
-        f"{row['what']} {row['value']:.2f} [{row['low']:.2f}, {row['high']:.2f}]"
+        f"{row['what']} {_known(row['value'], 2)} [{row['low']:.2f}, {row['high']:.2f}]"
         for row in parts[:3]
     ]
-    skill = f"{parts[0]['system']}: {', '.join(first)}" if parts else "no grades"
+    who = f"{told.judges[0]} against {', '.join(map(str, told.people[:3]))}"
+    who += f" and {len(told.people) - 3} more" * (len(told.people) > 3)
+    skill = f"{who}, {parts[0]['system']}: {', '.join(first)}" if parts else "no grades"
     bias = "no test of bias applies" if worst is None else str(worst["finding"])
     return Check(
         name="judge",
@@ -742,6 +745,10 @@ def _skill(answers: Sequence[Answer], error: float) -> list[dict[str, Any]]:
     n = sum(map(len, seen))
     names = ("what", "value", "low", "high")
     return [{**dict(zip(names, row, strict=True)), "n": n, "finding": ""} for row in rows]
+
+
+def _known(value: float, digits: int) -> str:
+    return "undefined" if math.isnan(value) else f"{value:.{digits}f}"
 
 
 def _mirrored(part: Part) -> Part:
@@ -854,7 +861,7 @@ def route_judged(
     evidence, judge, people, systems
         As in :func:`estimate_with_judges`.
     n
-        How many answers, shared equally by the systems.
+        How many answers, shared equally by the systems that have so many without a grade.
     seed
         Makes the routing reproducible. Drawn and recorded when left out.
 
@@ -881,10 +888,10 @@ def route_judged(
     names, seed = told.chosen(systems), secrets.randbits(32) if seed is None else seed
     rng, rows, drawn = np.random.default_rng(seed), [], Counter[str]()
     chances: dict[str, dict[str, float]] = {}
-    left = sum(a.given and a.people is None for s in names for a in told.answers[s])
-    require(0 < n <= left, f"n must be in [1, {left}], the answers without a grade; got {n}.")
-    for i, system in enumerate(names):
-        share = n // len(names) + (i < n % len(names))
+    left = {s: sum(a.given and a.people is None for a in told.answers[s]) for s in names}
+    most = sum(left.values())
+    require(0 < n <= most, f"n must be in [1, {most}], the answers without a grade; got {n}.")
+    for system, share in _shared(n, left).items():
         of = {
             part: [a for a in told.answers[system] if a.given and a.called == part]
             for part in _DOUBT
@@ -906,6 +913,23 @@ def route_judged(
         systems=names,
         counts={**about, **drawn, "propensities": chances},
     )
+
+
+def _shared(n: int, left: Mapping[str, int]) -> dict[str, int]:
+    """``n`` in equal shares; what one has no room for goes to the others.
+
+    Examples
+    --------
+    >>> _shared(10, {"a": 2, "b": 20, "c": 20}), _shared(10, {"a": 9, "b": 9, "c": 9})
+    ({'a': 2, 'b': 4, 'c': 4}, {'a': 4, 'b': 3, 'c': 3})
+    """
+    shares = dict.fromkeys(left, 0)
+    while rest := n - sum(shares.values()):
+        room = [name for name in left if shares[name] < left[name]]
+        for i, name in enumerate(room):
+            share = rest // len(room) + (i < rest % len(room))
+            shares[name] += min(share, left[name] - shares[name])
+    return shares
 
 
 def _allocated(

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from noracle.accuracy.judge import Names, judged_answers, judges_in
+from noracle.accuracy.judge import Answer, Names, judged_answers, judges_in
 from noracle.accuracy.score import require_type
 from noracle.bounds.binomial import hypergeometric_limits, log_choose
 from noracle.counts.count import unknown_systems
 from noracle.errors import EvidenceError, require, require_evidence
 from noracle.evidence import Evidence
-from noracle.evidence.tables import NO, YES
+from noracle.evidence.tables import NO, UNSURE, YES
 from noracle.results import Assumption, Certificate, Guarantee, Kind
 from noracle.results.base import check_confidence
 
@@ -67,7 +67,8 @@ def certify_panel(
     as the variance of their mean goes.
 
     Assumes that labels were drawn at random among the unanimous items, whatever their rate
-    elsewhere, and that they are right. It speaks of these items.
+    elsewhere, and that they are right. Where people are unsure the panel counts as wrong. It speaks
+    of these items.
 
     References
     ----------
@@ -152,7 +153,9 @@ def _attained(wrong: int, n: int, size: int, allowed: int) -> float:
 
 
 class PanelItem(NamedTuple):
-    """Whether all agree; whether they are wrong then, and the errors of each, where it is known."""
+    """Whether all agree; whether they are wrong then (not to be sure of it is to call it wrong), and
+    the errors of each, where it is known.
+    """
 
     unanimous: bool
     wrong: bool | None
@@ -173,7 +176,7 @@ def _panel_of(
         rule = f"must be named, one of {list(chosen)}"
         require_evidence(len(chosen) == 1, "system", rule, None)
         given = [a for a in told.answers[chosen[0]] if a.given]
-        return judges, [_voted(a.judged, a.right) for a in given], f"answers of {chosen[0]!r}"
+        return judges, [_voted(a) for a in given], f"answers of {chosen[0]!r}"
     if evidence.answers is None:
         rule = "must have answers of systems, or grades by two judges"
         raise EvidenceError.of("evidence", rule, "neither")
@@ -186,47 +189,49 @@ def _panel_of(
     missing = [name for name in names if name not in every]
     if missing:
         raise unknown_systems(missing, evidence)
-    true, false = _truths(evidence, said)
+    truths = _truths(evidence, said)
     asked = [item for item, of in said.items() if {*names} <= of.keys()]
-    rows = [_judged([said[i][s] for s in names], i, true, false) for i in asked]
+    rows = [_judged([said[i][s] for s in names], *(t.get(i, set()) for t in truths)) for i in asked]
     return names, rows, "items"
 
 
-def _voted(said: Sequence[Any], right: bool | None) -> PanelItem:
+def _voted(answer: Answer) -> PanelItem:
     """What several judges said of one answer that people call right, or not."""
+    said, right = answer.judged, answer.right
     agree = len({*said}) == 1 and said[0] in (YES, NO)
     errors = None if right is None else tuple((v == YES) != right for v in said)
-    return PanelItem(agree, errors[0] if agree and errors else None, errors)
+    wrong = errors[0] if errors else True if answer.people == UNSURE else None
+    return PanelItem(agree, wrong if agree else None, errors)
 
 
 def _truths(
     evidence: Evidence, said: Mapping[Any, Mapping[str, Any]]
-) -> tuple[dict[Any, set[Any]], dict[Any, set[Any]]]:
-    """The answers of each item that labels call right, and wrong."""
+) -> tuple[dict[Any, set[Any]], ...]:
+    """The answers of each item that labels call right and wrong, and those they are not sure of."""
     labels = list(evidence.rows("judgements", "item", "class", "said"))
     for item, system, grade in evidence.rows("grades", "item", "system", "said"):
         labels.append((item, said.get(item, {}).get(system), grade))
-    true, false = defaultdict[Any, set[Any]](set), defaultdict[Any, set[Any]](set)
+    true, false, unsure = (defaultdict[Any, set[Any]](set) for _ in range(3))
+    of = {YES: true, NO: false, UNSURE: unsure}
     for item, answer, verdict in labels:
-        if answer is not None and verdict in (YES, NO):
-            (true if verdict == YES else false)[item].add(answer)
+        if answer is not None and verdict in of:
+            of[verdict][item].add(answer)
     if evidence.judgements is not None:  # one class is true: no other answer is
         for item, label, verdict in evidence.rows("judgements", "item", "class", "said"):
             if verdict == YES:
                 false[item] |= {a for a in said.get(item, {}).values() if a != label}
-    return true, false
+    return true, false, unsure
 
 
 def _judged(
-    answers: Sequence[Any], item: Any, true: Mapping[Any, set[Any]], false: Mapping[Any, set[Any]]
+    answers: Sequence[Any], right: set[Any], wrong: set[Any], unsure: set[Any]
 ) -> PanelItem:
     """What is known of the answers of a panel to one item; no answer is wrong."""
-    right, wrong = true.get(item, ()), false.get(item, ())
-    labelled = item in true or item in false
     errors = tuple(a not in right for a in answers)
-    known = labelled and all(a is None or a in right or a in wrong for a in answers)
+    known = bool(right | wrong) and all(a is None or (a in right) != (a in wrong) for a in answers)
     agree = answers[0] is not None and len({*answers}) == 1
-    return PanelItem(agree, errors[0] if agree and known else None, errors if known else None)
+    failed = errors[0] if known else answers[0] in unsure | (right & wrong) or None
+    return PanelItem(agree, failed if agree else None, errors if known else None)
 
 
 def _votes(rows: Sequence[PanelItem]) -> dict[str, float]:

@@ -150,6 +150,7 @@ _IN_FLAGS = tuple(
         (r"columns=\{'([^']+)': '([^']+)'\}", r"--columns \1=\2"),
         (r"\bwide=True\b", "--wide"),
         (r"\bconflicts='drop'", "--conflicts drop"),
+        (r"\bjudge='([^']*)'", r"--judge \1"),
         (r"\bn_classes=(\d+)", r"--n-classes \1"),
         (r"([Pp]ass|Correct) n_classes\b", r"\1 --n-classes"),
         (r"([Pp]ass|or|,) classes\b(?! 1 to)", r"\1 --classes"),

@@ -24,7 +24,7 @@ from noracle.cli._output import (
     working,
     write_table,
 )
-from noracle.errors import EvidenceError, EvidenceWarning, require
+from noracle.errors import EvidenceError, EvidenceWarning, require, require_evidence
 from noracle.files import replacing
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class _GateOptions:
 @with_options()
 def command(
     own: _GateOptions,
-    given: Annotated[Sources, only("n_classes", "classes", "columns", "no_answer")],
+    given: Annotated[Sources, only("raters", "n_classes", "classes", "columns", "no_answer")],
 ) -> None:
     """Pass, fail or undecided, with one error rate for all decisions of a repository, for good.
 
@@ -131,7 +131,9 @@ def _evidence(folder: str, given: Sources) -> Evidence:
     if loaded.evidence is None:
         rule, remedy = "must hold answers and labels of them", "See noracle gate --help."
         raise EvidenceError.of("FOLDER", rule, f"neither in {folder!r}", remedy=remedy)
-    return loaded.evidence
+    if given.raters is None:
+        return loaded.evidence
+    return (loaded.judged or loaded.evidence).of_raters(opt.names(given.raters) or ())
 
 
 def _settings(own: _GateOptions) -> Any:
@@ -162,6 +164,9 @@ def _decide(own: _GateOptions, given: Sources, folder: str, path: Path, *, plan:
         with GateLedger(path, _settings(own)) as ledger:
             commit = _commit(folder) if own.commit is None else own.commit
             run = GateRun(evidence, ledger=ledger, detect=own.detect, commit=commit)
+            gone = ledger.missing(ever=False)
+            remedy = f"git checkout HEAD -- {path.name} puts it back."
+            require_evidence(not gone, "ledger", "must be whole", "".join(gone[:1]), remedy=remedy)
             if not ledger.lines and not plan:
                 for line in ledger.missing()[:1]:
                     complain(
@@ -231,16 +236,14 @@ def _verify(path: Path, *, as_json: bool) -> int:
         w = f"up to {ledger.parallel} decisions have one number and branches is {ledger.settings.branches}"
         faults.append(f"the error rate is overspent, {spent}: {w}")
     found = {"decisions": n, "spent": ledger.spent, "branches": ledger.parallel, "faults": faults}
-    found |= {"sealed": ledger.sealed}
+    doubts = ledger.doubts()
+    found |= {"sealed": ledger.sealed, "doubts": doubts}
     if as_json:
         say_json({"schema": "gate-check/1", "ledger": str(path), **found})
     else:
         say(f"{path}: {n:,} decisions, error rate spent {spent}", style="bold")
-        for line in faults or ["every line follows from those before it"]:
+        for line in [*(faults or ["every line follows from those before it"]), *doubts]:
             say(f"  {line}")
-        if not ledger.sealed:
-            why = f"{ledger.key_path.name} is not here, or another ledger's"
-            say(f"  {why}: who wrote the lines is not checked")
     return 1 if faults else 0
 
 

@@ -65,11 +65,12 @@ def command(
     check_format("out", own.out)
     require(own.out is None or own.next, "--out must go with --next; got no --next.")
     require(given.grades, "evidence must be given: --grades FILE with a column rater; got none.")
-    systems, about = given.chosen, {"people": opt.names(own.people)}
-    how: dict[str, Any] = {**about, **{name: getattr(own, name) for name in _ESTIMATE}}
+    systems = given.chosen
     with working("judging"):
         evidence = given.load()
-        judges = judged_answers(evidence, judge=opt.names(own.judge), **about).judges
+        told = judged_answers(evidence, judge=opt.names(own.judge), people=opt.names(own.people))
+        judges, about = told.judges, {"people": told.people}  # a judge is no person for another one
+        how: dict[str, Any] = {**about, **{name: getattr(own, name) for name in _ESTIMATE}}
         estimates = estimate_with_judges(evidence, judge=judges, systems=systems, **how)
         results: list[Result] = [*estimates.values()]
         sure: dict[str, Any] = {"confidence": own.confidence, **about}

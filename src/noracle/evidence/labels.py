@@ -481,7 +481,8 @@ def row_faults(table: TableRules, columns: list[str]) -> list[RowFault]:
             rules.append(RowFault(name, words, is_odd, remedy="Correct it or leave the row out."))
         if not column.nullable:
             null = col.is_null() if is_odd is None else col.is_null() & ~is_odd
-            remedy = "Fill it in or leave the row out."
+            unsure = "Write unsure, or leave" if column.kind in _WORDS else "Fill it in or leave"
+            remedy = f"{unsure} the row out."
             rules.append(RowFault(name, "must not be null", null, remedy=remedy))
         if column.kind in _WORDS:
             unknown = (nw.col("said") == UNKNOWN) & ~col.is_null()

@@ -95,11 +95,11 @@ class GateClaim:
 class GateDesign:
     """What a decision would rest on; nothing of it depends on a verdict.
 
-    ``n_at_stake`` items count (with a base: those whose answers differ) of ``n_items``; of
-    ``n_known`` the truth is known from labels that earlier decisions saw, ``n_fresh`` labels are
-    new, ``n_vault`` may be tested again. ``needed`` says how many more fresh labels, drawn at
-    random from ``ask``, decide with probability 0.8: ``fail`` where the accuracy is ``detect``
-    below what is asked for, ``pass`` where it is ``detect`` above or equal to that of the base.
+    ``n_at_stake`` items count (with a base: those whose answers differ) of ``n_items``;
+    ``n_known`` have labels that earlier decisions saw, ``n_fresh`` labels are new, ``n_vault`` may
+    be tested again. ``needed`` says how many more fresh labels, drawn at random from ``ask``,
+    decide with probability 0.8: ``fail`` where the accuracy is ``detect`` below what is asked for,
+    ``pass`` where it is ``detect`` above or equal to that of the base.
 
     Examples
     --------
@@ -206,6 +206,7 @@ class GateFacts:
                 self.grades[str(system), str(item)] = words.get(grade)
             self.notes += _judged(evidence)
         self._require_alike(evidence)
+        self.items |= set() if alone else self.labelled  # a label tells of an item that is left out
 
     def _read_labels(self, evidence: Evidence) -> None:
         """The class of each item, or the classes that it has not, of how many.
@@ -516,11 +517,9 @@ class GateRun:
         allowed = 1 - self.confidence
         notes = [*self.facts.notes]
         if stand.unsure and line["test"] == "fresh":
-            notes.append(
-                f"{stand.unsure} new labels leave these answers open: they count against both"
-            )
+            notes.append("some new labels leave these answers open: they count against both")
         for old in reversed(ledger.decisions if ledger is not None else ()):
-            if old.get("claim") == claim.text and old["t"] < line["t"]:
+            if old["t"] < line["t"] and (self.facts.finite or old.get("system") == claim.system):
                 other = old.get("items") != line.get("items")
                 notes += [f"the items are others than at decision {old['t']}"] * other
                 break
@@ -599,7 +598,9 @@ class _Stand:
             own = facts.answers[name]
             left = facts.items - own.keys() if len(own) < len(facts.items) else ()
             if left:
-                rule = f"of {name} must be about the same items as those of others and items"
+                rule = (
+                    f"of {name} must be about the same items as those of others, items and labels"
+                )
                 came = f"none to {len(left)} of {len(facts.items)}"
                 remedy = "Add rows with an empty answer: it counts as wrong."
                 where = sorted(left)[:5]
@@ -671,9 +672,9 @@ class _Stand:
                 blind += mark in seen
                 missing += mark in kept
         if finite and len(known) + len(fresh) == len(stake):  # nothing is left to chance
-            known, fresh = known + fresh, []
+            known, fresh, old, new = known + fresh, [], old + new, []
         self.known, self.blind, self.new, self.old = sum(known), blind, new, old
-        self.n_known, self.n_vault = len(known), len(vault) + missing
+        self.n_known, self.n_vault = len(old), len(vault) + missing
         self.n_fresh, self.unsure = len(fresh) + unsure, unsure
         self.n_open = len(stake) - len(known) - blind
         if not finite:  # what is known of these items says nothing of others

@@ -32,6 +32,7 @@ SCHEMA = "gate-ledger/1"
 LEDGER, KEY = "gate.jsonl", "gate.key"
 _ITEM, _VALUE = 12, 4  # hexadecimal digits
 _FREE = ("known", "unchanged", "none")
+_TESTS = ("fresh", "reused", *_FREE)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +66,11 @@ class GateSettings:
         most, branches = self.most_unusual, self.branches
         refuse(
             {
-                f"most_unusual must be at least 0; got {most}.": most is not None and most < 0,
-                f"branches must be at least 1; got {branches}.": branches < 1,
+                f"most_unusual must be a whole number, at least 0; got {most}.": most is not None
+                and (type(most) is not int or most < 0),
+                f"branches must be a whole number in [1, 1000]; got {branches}.": type(branches)
+                is not int
+                or not 1 <= branches <= 1000,
             }
         )
 
@@ -142,7 +146,11 @@ class GateLedger:
 
     def __enter__(self) -> Self:
         while not self._same():
-            self._file = self.path.open("a+b")
+            try:
+                self._file = self.path.open("a+b")
+            except OSError as error:
+                rule, came = "must be a file that can be written", f"{str(self.path)!r}"
+                raise EvidenceError.of("ledger", rule, f"{came} ({error.strerror})") from None
             _lock(self._file)
         try:
             self._file.seek(0)
@@ -293,18 +301,21 @@ class GateLedger:
                 *found,
                 *[f"{where}: no line of a ledger is {line['kind']!r} there"] * (not known),
             ]
-        wanted = dict(
-            zip(("t", "error", "level"), self._error(before, line.get("test")), strict=True)
-        )
-        if line.get("outcome") not in OUTCOMES:
-            found.append(f"{where}: outcome must be one of {', '.join(OUTCOMES)}")
-            line["outcome"] = "undecided"
+        for name, words, safe in (("outcome", OUTCOMES, "undecided"), ("test", _TESTS, "fresh")):
+            if line.get(name) not in words:
+                found.append(f"{where}: {name} must be one of {', '.join(words)}")
+                line[name] = safe
+        for name in ("fresh", "grades"):
+            marks = line.get(name, [])
+            if not isinstance(marks, list) or not all(isinstance(mark, str) for mark in marks):
+                found.append(f"{where}: {name} must be a list of hashes")
+                line[name] = []
+        wanted = dict(zip(("t", "error", "level"), self._error(before, line["test"]), strict=True))
         for name, value in wanted.items():
             given = line.get(name)
-            number = float(given) if type(given) in (int, float) else math.nan  # type: ignore[arg-type]
-            if not math.isclose(number, value, rel_tol=1e-9, abs_tol=1e-15):
+            if not math.isclose(_number(given), value, rel_tol=1e-9, abs_tol=1e-15):
                 told = f"{where}: {name} must be {value:.6g} after {before['decisions']} decisions"
-                found.append(f"{told}; got {given!r}")
+                found.append(f"{told}; got {str(given)[:40]!r}")
                 line[name] = value
         return found
 
@@ -365,12 +376,15 @@ class GateLedger:
         if self._key is None:
             start = next((line for line in self.lines if line["kind"] == "start"), None)
             there = self.key_path.exists() and self.key_path.stat().st_size
-            if start is None and not there:  # an empty key would hide nothing
+            if start is None and not there:
                 self.key_path.write_text(f"{secrets.token_hex(16)}\n", encoding="utf-8")
                 self.key_path.chmod(0o600)
             key = b""
             with contextlib.suppress(OSError):
                 key = self.key_path.read_text(encoding="utf-8", errors="replace").strip().encode()
+            if not key and start is None:  # an empty key would hide nothing
+                rule, came = "must be a file with one secret line", str(self.key_path)
+                raise EvidenceError.of("key", rule, f"no text in {came!r}", remedy="Remove it.")
             if start is not None and start.get("key") != digest(key.decode())[:16]:
                 rule, came = f"must be the key of {self.path.name}", str(self.key_path)
                 remedy = "Put back the file that was made with it; it lies with the labels."
@@ -451,39 +465,79 @@ class GateLedger:
         self._enter({**whole, "_number": len(self.lines) + 1})
         return whole
 
-    def missing(self) -> list[str]:
-        """Lines that the history of the repository has and the file has not; what was taken away
-        once stands there for good.
+    def missing(self, *, ever: bool = True) -> list[str]:
+        """Lines that the history of the repository has and the file has not, wherever in it the
+        ledger lay: what was taken away once stands there for good. Without ``ever`` those of the
+        last commit alone.
         """
         known = {line["hash"] for line in self.lines}
-        found: dict[str, str] = {}
-        for row in _committed(self.path):
-            with contextlib.suppress(ValueError, KeyError, TypeError):
+        lost: dict[str, tuple[bool, dict[str, Any]]] = {}
+        for here, row in _committed(self.path, ever=ever):
+            with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
                 line = json.loads(row)
-                if line["hash"] not in known and _hash(line) == line["hash"]:
-                    when = f"{line['kind']} of {line['at']}"
-                    found[line["hash"]] = f"a line that was committed is gone: {when}"
-        return list(found.values())
+                parents = all(isinstance(p, str) for p in line["prev"])
+                if parents and line["hash"] not in known and _hash(line) == line["hash"]:
+                    lost[line["hash"]] = (here or lost.get(line["hash"], (False,))[0], line)
+        mine, more = known, True
+        while more:  # other ledgers of the repository have another first line
+            own = {h for h, (here, x) in lost.items() if here or mine.intersection(x["prev"])}
+            more = not own <= mine
+            mine = mine | own
+        return [
+            f"a line that was committed is gone: {line.get('kind')} of {line.get('at')}"
+            for name, (_, line) in lost.items()
+            if name in mine
+        ]
+
+    def doubts(self) -> list[str]:
+        """What cannot be checked here, and what makes a check worth less."""
+        name, key = self.path.name, self.key_path.name
+        shallow = _git(self.path, "rev-parse", "--is-shallow-repository")
+        is_here, key_is = (_git(self.path, "ls-files", "--error-unmatch", n) for n in (name, key))
+        why = {
+            "no history of a repository can be read here": shallow is None,
+            f"{name} is not committed": is_here is None,
+            "the history is cut off (a shallow clone)": "true" in (shallow or ""),
+        }
+        unseen = [f"{w}: whether lines were taken away is not checked" for w in why if why[w]][:1]
+        if not self.sealed:
+            told = f"{key} is not here, or another ledger's: who wrote the lines is not checked"
+            return [told, *unseen]
+        open_ = f"{key} is committed: whoever reads it can undo the hashes and write lines"
+        return [open_] * (key_is is not None) + unseen
+
+
+def _git(path: Path, *words: str) -> str | None:
+    """What git says in the folder of a file; None where it says nothing."""
+    with contextlib.suppress(OSError):
+        done = subprocess.run(["git", *words], cwd=path.parent, capture_output=True, check=False)
+        return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
+    return None
+
+
+def _committed(path: Path, *, ever: bool) -> Iterator[tuple[bool, str]]:
+    """The lines of a file that the last commit has, and those that some commit before it took out,
+    of this file or of one of its name elsewhere in the repository; and whether it is this one.
+    """
+    log = ["log", "-p", "-m", "--format=", "--unified=0", "--no-ext-diff", "--no-color", "--"]
+    ways = [(True, ["show", f"HEAD:./{path.name}"])]
+    ways += [(True, [*log, path.name]), (False, [*log, f":(top,glob)**/{path.name}"])] * ever
+    for here, words in ways:
+        for row in (_git(path, *words) or "").splitlines():
+            if row.startswith(("{", "-{")):
+                yield here, row.removeprefix("-")
+
+
+def _number(value: object) -> float:
+    """A number of a line; NaN for anything else."""
+    with contextlib.suppress(OverflowError):
+        return float(value) if type(value) in (int, float) else math.nan  # type: ignore[arg-type]
+    return math.nan
 
 
 def _hash(line: Mapping[str, Any]) -> str:
     own = {k: v for k, v in line.items() if k not in ("hash", "seal") and not k.startswith("_")}
     return digest(own)
-
-
-def _committed(path: Path) -> Iterator[str]:
-    """The lines of a file that the last commit has, and those that some commit before it took out;
-    none without a repository.
-    """
-    log = ["log", "-p", "-m", "--format=", "--unified=0", "--no-ext-diff", "--no-color"]
-    for command in (["show", f"HEAD:./{path.name}"], [*log, "--", path.name]):
-        with contextlib.suppress(OSError):
-            done = subprocess.run(
-                ["git", *command], cwd=path.parent, capture_output=True, check=False
-            )
-            for row in done.stdout.decode("utf-8", "replace").splitlines():
-                if row.startswith(("{", "-{")):
-                    yield row.removeprefix("-")
 
 
 def _lock(file: Any) -> None:

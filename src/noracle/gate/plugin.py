@@ -95,8 +95,14 @@ def _table(name: str, value: object) -> Any:
     if not isinstance(value, Mapping) or columns:
         return value
     column, words = _ROWS[name]
-    rows = [words.get(v, v) if isinstance(v, (bool, type(None))) else v for v in value.values()]
-    return {"item": list(value), "system": ["system"] * len(value), column: rows}
+    said = [_plain(v) for v in value.values()]
+    rows = [words.get(v, v) if isinstance(v, (bool, type(None))) else v for v in said]
+    return {"item": [*map(_plain, value)], "system": ["system"] * len(value), column: rows}
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy as one of Python."""
+    return value.item() if hasattr(value, "dtype") else value
 
 
 @pytest.fixture

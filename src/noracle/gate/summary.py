@@ -58,7 +58,7 @@ def card(decision: GateDecision) -> str:
 
 def design_lines(claim: str, design: GateDesign) -> list[str]:
     """A plan as lines of text."""
-    labels = f"{design.n_known:,} known from earlier decisions, {design.n_fresh:,} new"
+    labels = f"{design.n_known:,} of earlier decisions, {design.n_fresh:,} new"
     labels += f", {design.n_vault:,} that may test again"
     lines = [
         claim,
@@ -82,6 +82,8 @@ def junit(decisions: Sequence[GateDecision]) -> str:
             "fail": f"<failure message={_attribute(d.claim)}>{_text(str(d))}</failure>",
             "undecided": f"<skipped message={_attribute('undecided: ' + needed_line(d.needed))}/>",
         }[d.outcome]
+        if d.notes and d.outcome != "fail":
+            inside += f"<system-out>{_text(str(d))}</system-out>"
         name = f"classname={_attribute(d.system)} name={_attribute(d.claim)}"
         lines.append(f"  <testcase {name}>{inside}</testcase>")
     return "\n".join([*lines, "</testsuite>", ""])
@@ -95,6 +97,8 @@ def markdown(decisions: Sequence[GateDecision]) -> str:
         cells = (d.claim, evidence_line(d), needed_line(d.needed) or "–")
         told = " | ".join(_plain(c).replace("|", "\\|") for c in cells)
         lines.append(f"| {_MARKS[d.outcome]} {d.outcome} | {told} |")
+    notes = dict.fromkeys(f"- {d.system}: {note}" for d in decisions for note in d.notes)
+    lines += [""] * bool(notes) + [_plain(note) for note in notes]
     last = decisions[-1] if decisions else None
     if last is not None:
         all_ = f"All outcomes of this ledger together are wrong with probability of at most {last.guarantee.error_rate:.3g}"

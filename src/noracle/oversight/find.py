@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import filecmp
@@ -179,10 +180,25 @@ def is_ignored(relative: str, patterns: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for name in names for pattern in globs)
 
 
-GATE_FILES = ("gate.jsonl", "gate.key")
+GATE_LEDGER, GATE_KEY = "gate.jsonl", "gate.key"
 """What ``noracle gate`` leaves in a folder."""
 _PART = 65_536
 _SHOWN = 3
+
+
+def _of_gate(path: str) -> str:
+    """What a file is that ``noracle gate`` left, with the outcomes of a ledger."""
+    if PurePath(path).name == GATE_KEY:
+        return "the key of a gate"
+    text = ""
+    with contextlib.suppress(OSError):
+        text = Path(path).read_text(encoding="utf-8", errors="replace")
+    counts = {o: text.count(f'"outcome":"{o}"') for o in ("pass", "fail", "undecided")}
+    told = [f"{n} {outcome}" for outcome, n in counts.items()]
+    return (
+        f"the ledger of a gate, {', '.join(told)}: noracle gate history shows it; this report tells "
+        "more of its labels than outcomes do, so let only new ones decide"
+    )
 
 
 def _needed(kind: SourceKind, seen: Seen) -> list[str]:
@@ -381,8 +397,8 @@ class _FolderSearch:
             if is_ignored(listing.relative(path), self.settings.ignore):
                 listing.leave(path, "ignore of noracle.toml names it")
                 continue
-            if PurePath(path).name in GATE_FILES:
-                listing.leave(path, "the ledger of a gate, or its key")
+            if PurePath(path).name in (GATE_LEDGER, GATE_KEY):
+                listing.leave(path, _of_gate(path))
                 continue
             seen = self._look(path, None)
             told = next((k for k in SOURCE_KINDS if k == stem_of(path) and k != "counts"), None)

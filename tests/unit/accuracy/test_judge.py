@@ -291,6 +291,30 @@ def test_skill_is_what_the_parts_say() -> None:
         assert found[name]["high"] == pytest.approx(value, abs=2e-3)
 
 
+def test_a_rate_that_nobody_knows_is_undefined_in_words() -> None:
+    rows: Rows = [(i, "a", "right", "model") for i in range(40)]
+    finding = check_judge(evidence([*rows, *((i, "a", "right", "ann") for i in range(9))])).finding
+    assert finding.startswith("model against ann, a: sensitivity 1.00 [")
+    assert "specificity undefined [0.00, 1.00]" in finding
+
+
+def test_people_who_are_never_sure_say_nothing() -> None:
+    rows: Rows = [(i, "a", "right", "model") for i in range(40)]
+    told = evidence([*rows, *((i, "a", "unsure", "ann") for i in range(9))])
+    estimate = estimate_with_judges(told, judge="model", half_width=0.1)["a"]
+    assert (estimate.low, estimate.high, math.isnan(estimate.value)) == (0.0, 1.0, True)
+    assert "people alone undefined [0.000, 1.000]" in estimate.notes
+
+
+def test_who_may_be_the_judge_is_the_one_with_most_grades() -> None:
+    rows: Rows = [(i, "a", "right", "zoe") for i in range(0, 40, 2)] + [(1, "a", "right", "ann")]
+    listed = {"item": list(range(40))}
+    with pytest.raises(EvidenceError, match="Name the judge, as in judge='zoe'"):
+        check_judge(Evidence.from_tables(items=listed, grades=grades(rows)))
+    with pytest.raises(EvidenceError, match=r"Write unsure, or leave the row out"):
+        check_judge(evidence([(1, "a", None, "zoe"), *rows]))
+
+
 def test_position_bias_is_a_paired_test() -> None:
     rows: Rows = [(i, "a", "right" if i < 60 else "wrong", "m", 1) for i in range(100)]
     rows += [(i, "a", "right" if i < 40 else "wrong", "m", 2) for i in range(100)]
@@ -341,6 +365,14 @@ def test_next_answers_are_ungraded_and_reproducible() -> None:
     assert one.counts[RIGHT] + one.counts[REST] == 40
     with pytest.raises(ArgumentError, match=r"n must be in \[1, 210\]"):
         route_judged(evidence(rows), n=211)
+
+
+def test_as_many_answers_are_drawn_as_were_asked_for() -> None:
+    """Also where people have graded almost everything of one system."""
+    rows: Rows = [(i, s, "right" if i % 3 else "wrong", "model") for s in "ab" for i in range(100)]
+    rows += [(i, "a", "right", "ann") for i in range(98)]
+    routing = route_judged(evidence(rows), n=60, seed=1)
+    assert [sum(row[1] == s for row in routing.rows) for s in "ab"] == [2, 58]
 
 
 def test_more_is_asked_where_the_judge_is_in_doubt() -> None:
@@ -437,6 +469,32 @@ def test_labels_where_the_panel_disagrees_do_not_move_the_bound() -> None:
     }
     more = Evidence.from_tables(answers, labels, n_classes=3)
     assert certify_panel(more).low == certify_panel(base).low
+
+
+@pytest.mark.parametrize("of", ["judges", "systems", "systems by grades"])
+def test_a_panel_of_which_people_are_unsure_counts_as_wrong(of: str) -> None:
+    """Leaving out what people could not say where the panel is wrong would certify anything."""
+    n, asked = 600, range(0, 600, 3)
+    wrong = {i for i in asked if i % 10 == 0}
+
+    def certified(verdict: str) -> Certificate:
+        if of == "judges":
+            rows: Rows = [(i, "a", "right", j) for j in ("x", "y") for i in range(n)]
+            rows += [(i, "a", verdict if i in wrong else "right", "ann") for i in asked]
+            return certify_panel(evidence(rows))
+        answers = {"item": [*range(n)] * 2, "system": ["x"] * n + ["y"] * n, "answer": [1] * 2 * n}
+        told = [verdict if i in wrong else "right" for i in asked]
+        if of == "systems":
+            said = {"item": [*asked], "class": [1] * len(told), "verdict": told}
+            said["verdict"] = [{"right": "yes", "wrong": "no"}.get(v, v) for v in told]
+            return certify_panel(Evidence.from_tables(answers, said, n_classes=4))
+        said = {"item": [*asked], "system": ["x"] * len(told), "verdict": told}
+        return certify_panel(Evidence.from_tables(answers, grades=said, n_classes=4))
+
+    sure, unsure = certified("wrong"), certified("unsure")
+    assert sure.diagnostics["bound"] > 0.1
+    assert unsure.diagnostics["bound"] == sure.diagnostics["bound"]
+    assert unsure.verify()
 
 
 def test_panels_name_their_faults() -> None:

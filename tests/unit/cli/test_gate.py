@@ -127,6 +127,42 @@ def test_verify_finds_an_edit(noracle: Run, folder: Path) -> None:
     assert (refused.code, "ledger must be whole" in refused.err) == (2, True)
 
 
+def test_a_run_refuses_a_ledger_that_lost_a_line_of_the_last_commit(
+    noracle: Run, folder: Path
+) -> None:
+    path, claim = folder / "gate.jsonl", ("--at-least", "0.95", "--system", "base")
+    assert noracle("gate", folder, *claim).code == 1
+    git(folder, "init", "-q")
+    git(folder, "add", "gate.jsonl")
+    git(folder, "commit", "-qm", "failed")
+    assert noracle("gate", folder, *claim).code == 1  # recorded
+    rows = path.read_text()
+    path.write_text("".join(rows.splitlines(keepends=True)[:-1]))
+    refused = noracle("gate", folder, "--at-least", "0.6", "--system", "base")
+    assert (refused.code, "ledger must be whole" in refused.err) == (2, True)
+    assert "git checkout HEAD -- gate.jsonl puts it back" in refused.err
+    path.write_text(rows)
+    assert noracle("gate", folder, "--at-least", "0.6", "--system", "base").code == 0
+
+
+def test_raters_choose_whose_grades_count(noracle: Run, tmp_path: Path) -> None:
+    """A judge that refused half of the answers is not known for one: people are named."""
+    for name, judged in (("half", range(1, 200, 2)), ("all", range(200))):
+        rows = [*((i, "a", "right", "ann") for i in range(100))]
+        rows += [(i, "a", "wrong", "model") for i in judged]
+        table = [("item", "system", "verdict", "rater"), *rows]
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "grades.csv").write_text("\n".join(",".join(map(str, r)) for r in table))
+        claim = ("gate", tmp_path / name, "--at-least", "0.8", "--json")
+        assert noracle(*claim, "--raters", "zoe").code == 2
+        ended = noracle(*claim, "--raters", "ann")
+        assert (ended.code, ended.json["decisions"][0]["n_labels"]) == (0, 100)
+        assert noracle(*claim).code == (0 if name == "all" else 2)  # half: they contradict people
+        assert (
+            noracle(*claim, "--raters", "model", "--ledger", tmp_path / f"{name}.jsonl").code == 1
+        )
+
+
 def test_bad_input_is_named(noracle: Run, folder: Path) -> None:
     for words, told in (
         (["gate", folder], "at_least or no_worse_than must be given"),
@@ -147,7 +183,8 @@ def test_other_reports_of_the_folder_leave_the_ledger_aside(
 ) -> None:
     noracle("gate", folder, "--at-least", "0.6", "--system", "base")
     ended = noracle("report", folder, "--out", tmp_path / "r.html")
-    assert "gate.jsonl: the ledger of a gate" in ended.out
+    assert "gate.jsonl: the ledger of a gate, 1 pass, 0 fail, 0 undecided" in ended.out
+    assert "gate.key: the key of a gate" in ended.out
     assert ended.code == 0
 
 
@@ -196,6 +233,7 @@ def act(work: Path, **given: str) -> tuple[int, dict[str, str], str]:
             continue
         env = {name: fill(value) for name, value in step.get("env", {}).items()}
         paths = {"GITHUB_OUTPUT": str(output), "GITHUB_STEP_SUMMARY": str(summary)}
+        paths["RUNNER_TEMP"] = str(work.parent)
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(
             ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
@@ -224,6 +262,7 @@ def repository(world: GateWorld, tmp_path: Path) -> Path:
     git(work, "add", ".")
     git(work, "commit", "-qm", "evidence")
     git(work, "push", "-q", "-u", "origin", "main")
+    (work / "evals" / "gate.key").write_text("kept with the labels\n")
     return work
 
 
@@ -258,19 +297,21 @@ def test_the_action_decides_keeps_the_ledger_and_tells(repository: Path) -> None
     assert (code, "at_least must be in" in told) == (2, True)
 
 
+def cloned(repository: Path, *words: str) -> Path:
+    """Another machine: what was pushed, and the key."""
+    other, origin = repository.parent / "other", (repository.parent / "origin.git").as_uri()
+    git(repository.parent, "clone", "-q", "-b", "main", *words, origin, "other")
+    (other / "evals" / "gate.key").write_bytes((repository / "evals" / "gate.key").read_bytes())
+    return other
+
+
 @pytest.mark.full
 @pytest.mark.skipif(sys.platform == "win32", reason="bash")
 def test_the_action_pushes_although_somebody_was_faster(repository: Path) -> None:
-    """Two jobs at once: the lines of both are kept."""
-    (repository / ".gitattributes").write_text("gate.jsonl merge=union\n")
-    git(repository, "add", ".gitattributes")
-    git(repository, "commit", "-qm", "attributes")
+    """Two jobs at once, one of them on a shallow clone: the lines of both are kept."""
     about = {"folder": "evals", "package": "", "system": "base"}
     assert act(repository, at_least="0.6", **about)[0] == 0
-    other = repository.parent / "other"
-    git(repository.parent, "clone", "-q", "-b", "main", "origin.git", "other")
-    (other / "evals" / "gate.key").write_bytes((repository / "evals" / "gate.key").read_bytes())
-    assert act(other, at_least="0.55", **about)[0] == 0
+    assert act(cloned(repository, "--depth", "1"), at_least="0.55", **about)[0] == 0
     code, outputs, told = act(repository, at_least="0.95", **about)
     assert (code, outputs["outcome"]) == (1, "fail"), told
     origin = repository.parent / "origin.git"
@@ -279,7 +320,46 @@ def test_the_action_pushes_although_somebody_was_faster(repository: Path) -> Non
     assert (ledger.faults, ledger.missing(), ledger.parallel) == ([], [], 2)
 
 
+@pytest.mark.full
+@pytest.mark.skipif(sys.platform == "win32", reason="bash")
+def test_the_action_sees_what_was_taken_away_before_its_clone_begins(repository: Path) -> None:
+    about = {"folder": "evals", "package": "", "system": "base"}
+    assert act(repository, at_least="0.95", **about)[0] == 1
+    path = repository / "evals" / "gate.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))  # it never failed
+    git(repository, "commit", "-qam", "tidy")
+    git(repository, "push", "-q")
+    other = cloned(repository, "--depth", "1")
+    ledger = GateLedger.read(other / "evals" / "gate.jsonl")
+    assert (ledger.missing(), "shallow clone" in str(ledger.doubts())) == ([], True)
+    code, outputs, told = act(other, at_least="0.6", **about)
+    assert (code, outputs, "a line that was committed is gone" in told) == (1, {}, True), told
+
+
+@pytest.mark.full
+@pytest.mark.skipif(sys.platform == "win32", reason="bash")
+def test_the_action_tells_no_outcome_whose_line_it_cannot_keep(repository: Path) -> None:
+    about = {"folder": "evals", "package": "", "system": "base"}
+    git(repository, "checkout", "-q", "--detach")  # as for a pull request
+    code, outputs, told = act(repository, at_least="0.6", **about)
+    assert (code, outputs, "could not be pushed" in told) == (1, {}, True), told
+    assert "PASS" not in told
+    assert not (repository.parent / "summary").exists()
+    assert not (repository / "noracle-gate.xml").exists()
+
+
+@pytest.mark.full
+@pytest.mark.skipif(sys.platform == "win32", reason="bash")
+def test_the_action_begins_no_ledger_whose_key_would_be_lost(repository: Path) -> None:
+    (repository / "evals" / "gate.key").unlink()
+    code, outputs, told = act(repository, at_least="0.6", folder="evals", package="")
+    assert (code, outputs, "gate.key is not here" in told) == (2, {}, True), told
+    assert git(repository, "status", "--porcelain") == ""
+
+
 TESTS = """
+import numpy as np
+
 RIGHT = {i: True for i in range(100)}
 WRONG = {i: i % 2 == 0 for i in range(100)}
 FEW = {0: True, 1: True}
@@ -288,6 +368,10 @@ ANSWERS = {i: str(i) for i in range(1000)}
 def test_pass(noracle):
     decision = noracle.assert_accuracy(ANSWERS, RIGHT, at_least=0.8)
     assert decision.outcome == "pass"
+
+def test_numbers_of_numpy(noracle):
+    items = np.arange(100)
+    noracle.assert_accuracy({i: i for i in items}, {i: np.int64(1) for i in items}, at_least=0.8)
 
 def test_fail(noracle):
     noracle.assert_accuracy(ANSWERS, WRONG, at_least=0.8)
@@ -332,6 +416,7 @@ def test_the_plugin_fails_passes_and_expects_failures(tmp_path: Path) -> None:
     }
     assert told == {
         "test_pass": "PASSED",
+        "test_numbers_of_numpy": "PASSED",
         "test_fail": "FAILED",
         "test_undecided": "FAILED",
         "test_undecided_as_xfail": "XFAIL",

@@ -65,6 +65,27 @@ def test_fair_judge_is_fine_and_json_has_every_result(
         assert len(list(csv.DictReader(file))) == 10
 
 
+def test_a_judge_that_refused_half_is_no_person_for_the_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its verdicts contradict those of people, and nothing is held against them."""
+    rows = [(i, "a", i % 10 < 7, "model") for i in range(200)]
+    rows += [(i, "a", i % 10 < 3, "half") for i in range(0, 200, 2)]
+    rows += [(i, "a", i % 10 < 7, "ann") for i in range(0, 200, 3)]
+    path = tmp_path / "grades.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("item", "system", "verdict", "rater"), *rows])
+    assert run(["judge", "--grades", str(path)]) == 2
+    assert "name every judge" in capsys.readouterr().err
+    assert run(["judge", "--grades", str(path), "--judge", "model,half", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["results"]
+    checks = [r for r in found if r["schema"] == "check/1"]
+    assert [r["diagnostics"]["judge"] for r in checks] == ["model", "half"]
+    assert [r["diagnostics"]["people"] for r in checks] == [["ann"], ["ann"]]
+    assert [r["finding"].split(",")[0] for r in checks] == ["model against ann", "half against ann"]
+    assert [r["parts"][0]["value"] for r in checks] == pytest.approx([1.0, 3 / 7], abs=0.1)
+
+
 @pytest.mark.parametrize(("at_most", "code"), [("0.5", 0), ("0.001", 1)])
 def test_at_most_decides_the_exit_code(grades: Path, at_most: str, code: int) -> None:
     text = grades.read_text(encoding="utf-8").splitlines()

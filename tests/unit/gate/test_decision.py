@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from noracle import ArgumentError, Evidence, EvidenceError
-from noracle.gate import GateClaim, GateLedger, GateRun, GateSettings, decide_gate
+from noracle.gate import GateClaim, GateLedger, GateRun, GateSettings, decide_gate, summary
 from noracle.schemas import load_schema
 from tests.unit.gate.worlds import GateWorld
 
@@ -279,6 +279,29 @@ def test_what_is_needed_does_not_depend_on_verdicts(path: Path) -> None:
     assert needed[0] == needed[1]
 
 
+def test_nothing_that_is_shown_depends_on_verdicts(path: Path) -> None:
+    """People said whether the answers of one system are right. What that leaves open for another
+    one has another size for each verdict, and shows in no number beside the outcome.
+    """
+    shown = []
+    for k, right in enumerate((60, 90)):
+        own = [(i, "a", i % 5 if i % 100 < right else i % 5 + 5) for i in range(1000)]
+        new = [(i, "b", i % 5 if i % 2 else i % 5 + 6) for i in range(1000)]
+        asked = [(i, a, "yes" if a == i % 5 else "no") for i, _, a in own[:300]]
+        answers = said([*own, *new], "item", "system", "answer")
+        questions = said(asked, "item", "class", "verdict")
+        evidence = Evidence.from_tables(answers, questions, n_classes=20)
+        with GateLedger(path.with_name(f"{k}.jsonl")) as ledger:
+            run = GateRun(evidence, ledger=ledger)
+            claims = [GateClaim(system="b", at_least=x) for x in (0.45, 0.46)]
+            plans = [run.design(claim) for claim in claims]
+            first = run.decide(claims[0])[0]
+            plans += [run.design(claim) for claim in claims]
+        plain = [dataclasses.replace(plan, ask=()) for plan in plans]
+        shown.append([first.outcome, first.n_labels, first.notes, first.needed, *plain])
+    assert shown[0] == shown[1]
+
+
 def test_with_a_bound_on_unusual_outcomes(path: Path) -> None:
     world = GateWorld(n=1000)
     with GateLedger(path, GateSettings(most_unusual=0)) as ledger:
@@ -369,6 +392,30 @@ def test_a_system_cannot_leave_out_what_is_hard() -> None:
         decide_gate(Evidence.from_tables(rows, labels, items, n_classes=20), at_least=0.8)
 
 
+@pytest.mark.parametrize("graded", [False, True])
+def test_items_that_all_systems_leave_out_are_found_by_their_labels(graded: bool) -> None:
+    """The answers that are known to be wrong are gone, and their labels are still there."""
+    world = GateWorld(n=500, accuracy=0.7)
+    own, asked = world.answers["base"], world.order[:150]
+    wrong = [i for i in asked if own[i] != world.key(i)]
+    if graded:
+        labels = said(
+            [(i, "base", own[i] == world.key(i)) for i in asked], "item", "system", "verdict"
+        )
+        of: dict[str, Any] = {"grades": labels}
+    else:
+        labels = said([(i, world.key(i), "yes") for i in asked], "item", "class", "verdict")
+        of = {"judgements": labels, "n_classes": 20}
+    assert (
+        decide_gate(Evidence.from_tables(answered(world, "base"), **of), at_least=0.85).outcome
+        == "fail"
+    )
+    world.answers["base"] = {i: a for i, a in own.items() if i not in wrong}
+    told = rf"items and labels; got none to {len(wrong)} of 500"
+    with pytest.raises(EvidenceError, match=told):
+        decide_gate(Evidence.from_tables(answered(world, "base"), **of), at_least=0.85)
+
+
 def test_labels_asked_for_one_claim_are_no_sample_for_another(path: Path) -> None:
     """``plan`` asks about changed items; a claim about all items does not take them for a sample of
     all, and does not use them up.
@@ -400,8 +447,15 @@ def test_items_that_were_exchanged_are_told(path: Path) -> None:
     world.decide(path, world.order[:200], claim)
     world.answers["base"] = {i: a for i, a in world.answers["base"].items() if i % 10}
     found = world.decide(path, [i for i in world.order[:200] if i % 10], claim)[0]
-    assert "the items are others than at decision 1" in found.notes
-    assert any("labels that decided before are gone" in note for note in found.notes)
+    n_gone = sum(i % 10 == 0 for i in world.order[:200])
+    told = [
+        "the items are others than at decision 1",
+        f"{n_gone} labels that decided before are gone",
+    ]
+    assert list(found.notes) == told
+    text = summary.markdown([found])  # whoever reviews the change sees it
+    assert all(f"- base: {note}" in text for note in told)
+    assert all(note in summary.junit([found]) for note in told)
 
 
 def test_grades_that_were_edited_between_commits_are_told(path: Path) -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from noracle import ArgumentError, EvidenceError
 from noracle.files import digest
-from noracle.gate import GateClaim, GateLedger, GateRun, GateSettings
+from noracle.gate import GateClaim, GateLedger, GateRun, GateSettings, summary
 from tests.unit.gate.worlds import GateWorld
 
 
@@ -93,6 +93,13 @@ HAND: dict[str, tuple[Callable[[Path], None], str]] = {
     "no outcome": (lambda p: edit(p, 4, outcome="fine"), "line 5: outcome must be one of"),
     "another kind": (lambda p: edit(p, 4, kind="note"), "line 5: no line of a ledger is 'note'"),
     "text for a number": (lambda p: edit(p, 4, level="0.1"), "line 5: level must be"),
+    "an enormous number": (lambda p: edit(p, 4, error=10**400), "line 5: error must be"),
+    "no test": (lambda p: edit(p, 4, test=["known"]), "line 5: test must be one of"),
+    "labels that are none": (lambda p: edit(p, 4, fresh=7), "line 5: fresh must be a list"),
+    "half a branch": (
+        lambda p: edit(p, 0, settings={"branches": 0.5}),
+        "the first line has no settings",
+    ),
     "other settings": (
         lambda p: edit(p, 0, settings={"confidence": 2}),
         "the first line has no settings",
@@ -115,6 +122,7 @@ def test_edits_by_hand_are_found(path: Path, name: str) -> None:
     change(path)
     faults = GateLedger.read(path).faults
     assert any(told in fault for fault in faults), faults
+    assert "History of the gate" in summary.history(GateLedger.read(path))  # as far as it goes
     if name != "cut off":
         with pytest.raises(EvidenceError, match="ledger must be whole"):
             add(path)
@@ -140,6 +148,16 @@ def test_an_empty_key_is_none(path: Path) -> None:
     add(path)
     assert len(path.with_suffix(".key").read_text().strip()) == 32
     assert GateLedger.read(path).sealed
+    other = path.with_name("other.jsonl")
+    other.with_suffix(".key").mkdir()  # cannot be read: nothing is sealed with nothing
+    with pytest.raises(EvidenceError, match="key must be a file with one secret line"):
+        add(other)
+
+
+def test_a_ledger_that_cannot_be_written_is_named(path: Path) -> None:
+    for wrong in (path.parent, path.parent / "nowhere" / "gate.jsonl"):
+        with pytest.raises(EvidenceError, match="ledger must be a file that can be written"):
+            add(wrong)
 
 
 def test_what_is_no_edit_is_accepted(path: Path) -> None:
@@ -346,6 +364,56 @@ def test_lines_that_git_remembers_cannot_be_taken_away(path: Path) -> None:
     git(folder, "commit", "-qam", "none")
     add(path)  # anew: the old first line and its decisions are gone
     assert len(GateLedger.read(path).missing()) == 4
+
+
+def test_lines_that_were_taken_away_are_found_after_a_move(path: Path) -> None:
+    """Another folder, another commit between; and ledgers of other folders have no part in it."""
+    root = path.parent
+    git(root, "init", "-q")
+    for name in ("old", "other"):
+        (root / name).mkdir()
+        add(root / name / "gate.jsonl", 3)
+    git(root, "add", "*.jsonl")
+    git(root, "commit", "-qm", "three")
+    rows = (root / "old" / "gate.jsonl").read_text().splitlines()
+    git(root, "rm", "-q", "old/gate.jsonl")
+    git(root, "commit", "-qm", "none")
+    (root / "new").mkdir()
+    moved = root / "new" / "gate.jsonl"
+    moved.write_text("\n".join([*rows[:-2], ""]))
+    git(root, "add", "new/gate.jsonl")
+    git(root, "commit", "-qm", "moved")
+    assert len(GateLedger.read(moved).missing()) == 2
+    moved.write_text("\n".join([*rows, ""]))
+    assert GateLedger.read(moved).missing() == []
+    assert GateLedger.read(root / "other" / "gate.jsonl").missing() == []
+
+
+def test_a_history_that_cannot_be_seen_is_told(path: Path, tmp_path_factory: Any) -> None:
+    folder = path.parent
+    add(path)
+
+    def doubts() -> list[str]:
+        return [told.split(":")[0] for told in GateLedger.read(path).doubts()]
+
+    assert doubts() == ["no history of a repository can be read here"]
+    git(folder, "init", "-q")
+    assert doubts() == ["gate.jsonl is not committed"]
+    for _ in range(2):
+        add(path)
+        git(folder, "add", "gate.jsonl")
+        git(folder, "commit", "-qm", "one more")
+    assert doubts() == []
+    git(folder, "add", "gate.key")
+    assert doubts() == ["gate.key is committed"]
+    git(folder, "rm", "-q", "--cached", "gate.key")
+    clone = tmp_path_factory.mktemp("clone")
+    git(clone, "clone", "-q", "--depth", "1", folder.as_uri(), "shallow")
+    shallow = GateLedger.read(clone / "shallow" / "gate.jsonl")
+    assert [told.split(" (")[0] for told in shallow.doubts()] == [
+        "gate.key is not here, or another ledger's: who wrote the lines is not checked",
+        "the history is cut off",
+    ]
 
 
 def test_git_merges_ledgers_with_the_union_driver(path: Path) -> None:
