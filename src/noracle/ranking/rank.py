@@ -53,7 +53,9 @@ BLIND = Assumption(
     detail="the judge's verdicts were made without those of the people",
 )
 METHOD = "Bradley-Terry with ties"
-_SMOOTHED = "some verdicts are too much alike to bound all strengths: a few even ones were added to have strengths at all"
+_SMOOTHED = (
+    "the verdicts do not bound all strengths: a few even ones were added to have strengths at all"
+)
 
 
 def rank_systems(

@@ -209,7 +209,7 @@ def test_a_rater_who_always_says_the_same_bounds_nothing(winner):
     found = rank_systems(p)
     assert [(d.low, d.high) for d in found.differences] == [(-1, 1)]
     assert [(e.low, e.high) for e in estimate_win_rates(p)] == [(0, 1), (0, 1)]
-    assert any(note.startswith("some verdicts are too much alike") for note in found.notes)
+    assert any(note.startswith("the verdicts do not bound all strengths") for note in found.notes)
 
 
 def test_rows_that_came_twice_and_systems_without_a_verdict_are_told():
