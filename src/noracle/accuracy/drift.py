@@ -317,7 +317,7 @@ def drift_of(
     )
     found, error = _scores(labels, judged, window), 1 - rule.confidence
     moments, notes = found.moments, list[str]()
-    timed = sum(bool(x.at) for x in (*labels, *judged))
+    timed = sum(bool(m.at) for m in labels) + sum(bool(v.at) for v in judged)
     n, windows = len(labels) + len(judged), window if times else f"{window} answers"
     told = {
         f"{n - timed:,} of {n:,} rows have no time that can be read: all are taken in the order of "
