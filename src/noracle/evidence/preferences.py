@@ -203,6 +203,21 @@ class Preferences:
         return dataclasses.replace(some, rater=np.searchsorted(keep, some.rater), raters=names)
 
 
+def preferred_columns(given: Sequence[str]) -> tuple[str, ...]:
+    """The columns that make a table one of preferences beyond doubt; empty where it is none.
+
+    Examples
+    --------
+    >>> preferred_columns(["question_id", "model_a", "model_b", "winner"]), preferred_columns(["item", "a", "b"])
+    (('model_a', 'model_b', 'winner'), ())
+    """
+    ends = ("first", "second"), ("model_a", "model_b")
+    known = [(*two, "winner") for two in ends]
+    known += [(*ends[1], *_ONE_HOT), ("model_1", "model_2", *_BOTH_ORDERS)]
+    there = {c.strip().lower(): c for c in given}
+    return next((tuple(there[c] for c in names) for names in known if {*names} <= {*there}), ())
+
+
 def _long(frame: Frame, raters: tuple[str, ...], notes: list[str]) -> Frame:
     """One row per verdict, out of one column per rater, per outcome or per order shown."""
     given = {c.strip().lower(): c for c in frame.columns}
