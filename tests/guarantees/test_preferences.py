@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom
 
 from noracle import Preferences, estimate_win_rates, plan_pairs, rank_systems
-from noracle.ranking.rank import _win_rates
+from noracle.ranking.rank import _win_rates, fitted
 from noracle.ranking.strength import chances, fit_strengths
 
 
@@ -168,7 +168,7 @@ def misses(settings: dict[str, Any], worlds: int) -> tuple[int, int, float]:
 
             tie = settings.get("tie", 0.5)
             known = dataclasses.replace(
-                fit_strengths(p), values=beta, tie=np.log(tie) if tie else -np.inf
+                fitted(p, "adjust")[1], values=beta, tie=np.log(tie) if tie else -np.inf
             )
             rates = _win_rates(known)[0]
             own = estimate_win_rates(p, seed=k)
