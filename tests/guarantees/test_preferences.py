@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom
 
 from noracle import Preferences, estimate_win_rates, plan_pairs, rank_systems
-from noracle.ranking.rank import _win_rates
+from noracle.ranking.rank import _win_rates, fitted
 from noracle.ranking.strength import chances, fit_strengths
 
 
@@ -168,7 +168,7 @@ def misses(settings: dict[str, Any], worlds: int) -> tuple[int, int, float]:
 
             tie = settings.get("tie", 0.5)
             known = dataclasses.replace(
-                fit_strengths(p), values=beta, tie=np.log(tie) if tie else -np.inf
+                fitted(p, "adjust")[1], values=beta, tie=np.log(tie) if tie else -np.inf
             )
             rates = _win_rates(known)[0]
             own = estimate_win_rates(p, seed=k)
@@ -203,6 +203,38 @@ def test_differences_hold_together(settings):
     missed, missed_rate, width = misses(settings, worlds)
     assert max(missed, missed_rate) <= binom.ppf(0.999, worlds, 0.05)
     assert width < 1.6
+
+
+# Strengths, the pairs that are compared, the effect of the order, the odds of a tie.
+UNBOUNDED: list[tuple[list[float], str, float, float]] = [
+    ([20, 6, 0, -1], "02 03 12 13 23", 0, 0),  # two never lose and never meet
+    ([6, 0, -1], "01 02 12", 30, 0),  # the first is always named
+    ([6, 0, -1], "01 02 12", 0, np.exp(12)),  # always a tie
+    ([30, 20, 10, 0], "01 12 23", 0, 0.5),  # the better one always wins
+]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("beta", "compared", "gamma", "tie"), UNBOUNDED)
+def test_differences_hold_where_verdicts_do_not_bound_them(beta, compared, gamma, tie):
+    worlds, missed, pairs = 60, 0, [tuple(map(int, pair)) for pair in compared.split()]
+    true = [np.tanh((a - b) / 2) for a, b in itertools.combinations(beta, 2)]
+    for k in range(worlds):
+        rng = np.random.default_rng([19, k])
+        shown = rng.permuted(np.array(pairs)[rng.integers(len(pairs), size=200)], axis=1)
+        first, second = shown.T
+        d = np.array(beta)[first] - np.array(beta)[second] + gamma
+        p = chances(d, np.log(tie) if tie else -np.inf)
+        outcome = (rng.random(200) > np.cumsum(p, axis=0)[:2]).sum(axis=0)
+        about: Any = {"item": np.arange(200), "rater": np.zeros(200, dtype=int), "raters": ("r",)}
+        names = tuple(f"m{i}" for i in range(len(beta)))
+        found = rank_systems(
+            Preferences(systems=names, first=first, second=second, outcome=outcome, **about)
+        )
+        missed += any(
+            not e.low <= t <= e.high for e, t in zip(found.differences, true, strict=True)
+        )
+    assert missed <= binom.ppf(1 - 0.001, worlds, 0.05)
 
 
 @pytest.mark.slow

@@ -317,7 +317,11 @@ def drift_of(
     )
     found, error = _scores(labels, judged, window), 1 - rule.confidence
     moments, notes = found.moments, list[str]()
+    timed = sum(bool(m.at) for m in labels) + sum(bool(v.at) for v in judged)
+    n, windows = len(labels) + len(judged), window if times else f"{window} answers"
     told = {
+        f"{n - timed:,} of {n:,} rows have no time that can be read: all are taken in the order of "
+        f"the rows, in windows of {windows}": timed if timed < n else 0,
         f"{found.late:,} labels came after their window had ended and are left out": found.late,
         f"{found.open:,} labels wait for their window to end": found.open,
     }

@@ -74,6 +74,8 @@ class Preferences:
         The names of the raters, sorted; one without a name where the table has none.
     missing
         How many rows had no verdict and were left out.
+    silent
+        The systems that are in such rows alone.
     """
 
     systems: tuple[str, ...]
@@ -86,6 +88,7 @@ class Preferences:
     missing: int = 0
     inferred: tuple[str, ...] = ()
     items: tuple[Any, ...] = ()
+    silent: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         """One line."""
@@ -151,10 +154,10 @@ class Preferences:
         frame = frame.with_columns(outcome=_outcome())
         said = is_there("winner") & (nw.col("winner").str.strip_chars() != "")
         raise_faults(faults_of_table(frame, TABLE, _rules(said)))
-        return cls._of(frame.filter(said), len(fetch(frame.filter(~said).select("item"))), notes)
+        return cls._of(frame.filter(said), frame.filter(~said), notes)
 
     @classmethod
-    def _of(cls, frame: Frame, missing: int, notes: list[str]) -> Self:
+    def _of(cls, frame: Frame, unsaid: Frame, notes: list[str]) -> Self:
         rows = fetch(frame.select("item", "first", "second", "outcome", "rater"))
         require_evidence(rows, "preferences", "must hold at least one verdict", "none")
         items, first, second, outcome, raters = zip(*rows, strict=True)
@@ -162,6 +165,7 @@ class Preferences:
         systems, place = np.unique(np.array([first, second]), return_inverse=True)
         who, rater = np.unique(np.array(raters), return_inverse=True)
         place = place.reshape(2, -1)
+        missing = fetch(unsaid.select("first", "second"))
         return cls(
             systems=tuple(systems.tolist()),
             first=place[0],
@@ -170,7 +174,8 @@ class Preferences:
             item=item,
             rater=rater,
             raters=tuple(who.tolist()),
-            missing=missing,
+            missing=len(missing),
+            silent=tuple(sorted({name for row in missing for name in row} - {*systems.tolist()})),
             inferred=tuple(notes),
             items=tuple(told.tolist()),
         )
@@ -196,6 +201,21 @@ class Preferences:
         some = self.of(np.isin(self.rater, keep))
         names = tuple(self.raters[i] for i in keep)
         return dataclasses.replace(some, rater=np.searchsorted(keep, some.rater), raters=names)
+
+
+def preferred_columns(given: Sequence[str]) -> tuple[str, ...]:
+    """The columns that make a table one of preferences beyond doubt; empty where it is none.
+
+    Examples
+    --------
+    >>> preferred_columns(["question_id", "model_a", "model_b", "winner"]), preferred_columns(["item", "a", "b"])
+    (('model_a', 'model_b', 'winner'), ())
+    """
+    ends = ("first", "second"), ("model_a", "model_b")
+    known = [(*two, "winner") for two in ends]
+    known += [(*ends[1], *_ONE_HOT), ("model_1", "model_2", *_BOTH_ORDERS)]
+    there = {c.strip().lower(): c for c in given}
+    return next((tuple(there[c] for c in names) for names in known if {*names} <= {*there}), ())
 
 
 def _long(frame: Frame, raters: tuple[str, ...], notes: list[str]) -> Frame:

@@ -447,23 +447,37 @@ class OrderProgram:
                 upper = sums[bad] > 0
                 found = found.join(Cut(ab[bad], bc[bad], ac[bad], upper))
                 worst = np.concatenate([worst, excess[bad]])
-        if len(worst) > _MOST_CUTS:
-            found = found.of(np.argpartition(-worst, _MOST_CUTS)[:_MOST_CUTS])
+        most = max(_MOST_CUTS, 4 * len(self.sketch.n))
+        if len(worst) > most:
+            found = found.of(np.argpartition(-worst, most)[:most])
         return found
 
     def rounded(self, x: Array) -> Whole:
-        """Orders near x: units of two by the nearest number, others by how much they are above."""
+        """Orders near x: units of two by the nearest number; others by the pairs seen, each as x
+        says, where these are no cycle, else by how much each system is above the others.
+        """
         whole = np.rint(x).astype(np.int64)
         for size, groups in self.sizes.items():
-            a, b = np.array(list(itertools.combinations(range(size), 2))).T
+            pairs = list(itertools.combinations(range(size), 2))
+            a, b = np.array(pairs).T
             at = self.place(groups[:, None], a, b)
-            points = np.zeros((len(groups), size))
-            for k, (i, j) in enumerate(zip(a.tolist(), b.tolist(), strict=True)):
-                gain = np.where(self.seen[at[:, k]], x[at[:, k]] - 0.5, 0.0)
-                points[:, i] += gain
-                points[:, j] -= gain
-            rank = np.empty_like(points)
-            best = np.argsort(-points, axis=1, kind="stable")
+            gain = np.where(self.seen[at], x[at] - 0.5, 0.0)
+            points, depth = np.zeros((2, len(groups), size))
+            for k, (i, j) in enumerate(pairs):
+                points[:, i] += gain[:, k]
+                points[:, j] -= gain[:, k]
+            for _ in range(size):  # how many systems there are below, one above the other
+                before = depth.copy()
+                for k, (i, j) in enumerate(pairs):
+                    over, under = depth[:, j] + (gain[:, k] > 0), depth[:, i] + (gain[:, k] < 0)
+                    np.maximum(depth[:, i], over, out=depth[:, i], where=gain[:, k] > 0)
+                    np.maximum(depth[:, j], under, out=depth[:, j], where=gain[:, k] < 0)
+                if (depth == before).all():
+                    break
+            cyclic = (depth != before).any(axis=1)
+            depth[cyclic] = points[cyclic]
+            rank = np.empty_like(depth)
+            best = np.argsort(-depth, axis=1, kind="stable")
             np.put_along_axis(rank, best, np.arange(size)[None, :], axis=1)
             whole[at] = rank[:, a] < rank[:, b]
         return whole

@@ -239,7 +239,7 @@ def _ends(path: str) -> object:
         return size, hashlib.blake2b(first + file.read(_PART), digest_size=16).digest()
 
 
-_SAYS: tuple[SourceKind, ...] = ("answers", "judgements", "grades", "ratings", "scores", "counts")
+_SAYS = tuple(kind for kind in SOURCE_KINDS if kind not in ("items", "prices"))
 
 
 def find_evidence(

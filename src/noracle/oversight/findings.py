@@ -371,7 +371,7 @@ def next_steps(
     """
     of = {step.name: step for step in steps}
     found = [*_repairs(of, findings), *_alarms(of), *_errors(of), *_training(of), *_missing(of)]
-    found += [*_separate(inventory, of), *_narrow(inventory, of)]
+    found += [*_separate(inventory, of), *_compare(of), *_narrow(inventory, of)]
     unique = {f.statement: f for f in reversed(found)}
     return tuple(f for f in found if unique[f.statement] is f)
 
@@ -434,6 +434,7 @@ def _missing(of: Mapping[str, Step]) -> Iterator[NextStep]:
         step, first = of.get(name), name == "accuracy"
         if step is None or step.status != "not possible":
             continue
+        first = first and not _prefers(of)
         if step.reason.startswith(_ABSENT) and not first:
             continue
         command = (_questions(of) or _command(of, "labels")) if first else ""
@@ -441,6 +442,24 @@ def _missing(of: Mapping[str, Step]) -> Iterator[NextStep]:
         cost = plan.cost if first and plan is not None and not math.isnan(plan.cost) else None
         why = f"It answers '{step.question}'. {step.reason}"
         yield NextStep(statement=statement, reason=why, command=command, cost=cost)
+
+
+def _prefers(of: Mapping[str, Step]) -> bool:
+    """Whether somebody said what is better, where no system answered anything."""
+    alone = of["accuracy"].reason.startswith("There are no answers")
+    return alone and first_of(of, "preference", Comparison) is not None
+
+
+def _compare(of: Mapping[str, Step]) -> Iterator[NextStep]:
+    found = first_of(of, "preference", Comparison)
+    if found is None or len(found.leaders) < 2:
+        return
+    names = ", ".join(found.leaders[:3]) + (" and others" if len(found.leaders) > 3 else "")
+    yield NextStep(
+        statement=f"Compare more answers of {names}",
+        reason="Each of them may still be the one that is preferred to all others.",
+        command=f"{of['preference'].command} --next 100 --out preferences-to-ask.csv",
+    )
 
 
 def _separate(inventory: Inventory, of: Mapping[str, Step]) -> Iterator[NextStep]:

@@ -27,6 +27,7 @@ from noracle.errors import EvidenceError, EvidenceWarning, require_evidence
 from noracle.evidence import Evidence, Ratings
 from noracle.evidence.classes import no_answers
 from noracle.evidence.frames import distinct, fetch, open_frames
+from noracle.evidence.preferences import Preferences
 from noracle.evidence.prices import Prices, read_prices
 from noracle.evidence.tables import TABLES, kind_of, shape_of
 from noracle.oversight.model import Inventory, Source
@@ -155,6 +156,8 @@ class Loaded:
         Ratings, with the answers beside them where both are long tables; or None.
     scores
         The path of the scores, or None.
+    preferred
+        The table of preferences, or None.
     prices
         Prices of labels and raters: those of the file and those of the settings together.
     notes
@@ -173,6 +176,7 @@ class Loaded:
         self.answers, self.judgements = self._one("answers"), self._one("judgements")
         self.grades, self.items = self._one("grades"), self._one("items")
         self.rated, scored, priced = self._one("ratings"), self._one("scores"), self._one("prices")
+        self.preferred = self._one("preferences")
         self.scores = None if scored is None else _single(scored)
         self.score_raters = () if scored is None else tuple(scored.options.get("raters", ()))
         told = dict(self.settings.prices)
@@ -326,6 +330,12 @@ class Loaded:
         return words + [w for path in self.stored_rating_paths for w in ("--counts", path)]
 
     # Opening.
+
+    @functools.cached_property
+    def preferences(self) -> Preferences | None:
+        """Who was preferred; None where no table says so."""
+        table = self.preferred
+        return None if table is None else Preferences.from_table(_single(table))
 
     @property
     def _tables(self) -> list[Source]:

@@ -17,7 +17,15 @@ from typing import Any, Literal, get_args
 from noracle.results import Guarantee, NaN, Result
 
 SourceKind = Literal[
-    "answers", "judgements", "grades", "items", "ratings", "scores", "prices", "counts"
+    "answers",
+    "judgements",
+    "grades",
+    "items",
+    "ratings",
+    "scores",
+    "preferences",
+    "prices",
+    "counts",
 ]
 """What a table says. Logs of Inspect and lm-eval are answers; ``scores`` are pilot scores of
 raters; ``counts`` are stored counts.
@@ -149,7 +157,7 @@ class Step:
 
     name: str
     """A short fixed word: accuracy, comparison, checks, ranges, alarm, conflict, ceiling,
-    agreement, certificate, mean, labels, budget, route.
+    agreement, certificate, mean, preference, labels, budget, route.
     """
     question: str
     """As a user would ask it: 'How accurate is each system?'"""

@@ -155,7 +155,7 @@ def oversee(
     Notes
     -----
     Assumptions are those of the statements, and stand in their guarantees. Logical statements and
-    checks spend no error rate. Agreement and the mean across raters have asymptotic promises: they
+    checks spend no error rate. Agreement, the mean across raters and preferences have asymptotic promises: they
     are run at the same level and named in ``notes``.
 
     References
@@ -191,14 +191,14 @@ def oversee(
     inventory = dataclasses.replace(inventory, settings=told)
     check_confidence(told.confidence)
     rule, came = "must hold evidence", f"none in {inventory.place!r}"
-    remedy = "Add tables of answers, judgements, ratings or scores"
+    remedy = "Add tables of answers, judgements, ratings, scores or preferences"
     remedy += "; 'noracle init' writes an example."
     require_evidence(inventory.sources, "place", rule, came, remedy=remedy)
     if progress is not None:
         progress("Reading the evidence")
     loaded = Loaded(inventory, store=store, progress=progress)
     # Evidence that breaks a rule stops here, with all its faults.
-    _ = (loaded.accuracy, loaded.asked, loaded.votes)
+    _ = (loaded.accuracy, loaded.asked, loaded.votes, loaded.preferences)
     planned = count_statements(loaded)
     k = sum(planned.values())
     level = 1 - (1 - told.confidence) / k if k else told.confidence

@@ -255,6 +255,12 @@ def lead(oversight: Oversight) -> str:
         those = "the system is" if len(systems) == 1 else f"the {n} systems are"
         labels = "these labels are too few" if "accuracy" not in missing else "there are no labels"
         return f"Nothing can be said yet about how accurate {those}: {labels}."
+    preferred = first_of({s.name: s for s in steps}, "preference", Comparison)
+    if preferred is not None:
+        n, ahead = f"{len(preferred.systems):,}", preferred.ranks[0].system
+        if len(preferred.leaders) == 1:
+            return f"{ahead} is preferred to all others of {n} systems."
+        return f"No one of {n} systems is shown to be preferred to all others; {ahead} is ahead."
     done = sum(s.status == "done" for s in steps)
     return f"{done:,} of {len(steps):,} questions can be answered from this evidence, which judges no system."
 

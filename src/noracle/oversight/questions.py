@@ -40,6 +40,7 @@ from noracle.ppi import (
     plan_budget,
     plan_labels,
 )
+from noracle.ranking import rank_systems
 from noracle.results import Check, Estimate, Plan, Proof, Result
 from noracle.superhuman.agreement import Statistic, estimate_agreement
 from noracle.superhuman.ceiling import estimate_ceiling
@@ -111,6 +112,8 @@ class Analysis:
     needs: Callable[[Loaded], str]
     run: Callable[[Asking], StepOutcome | str]
     statements: Callable[[Loaded], int] = lambda _: 0
+    asked: Callable[[Loaded], bool] = lambda _: True
+    """Whether it is a question at all, where these are the tables."""
 
 
 # Questions that answers and labels decide: accuracy, comparison, checks.
@@ -586,6 +589,18 @@ def certificate(asking: Asking) -> StepOutcome | str:
     return asking.outcome(results, "certify", words, "level", "seed")
 
 
+# The question that preferences decide.
+
+
+def preference(asking: Asking) -> StepOutcome | str:
+    """Who is preferred; asymptotic."""
+    given, table = asking.loaded.preferences, asking.loaded.preferred
+    if given is None or table is None:
+        return "There are no preferences. Add a table with columns item, first, second, winner."
+    result = rank_systems(given, confidence=asking.level, seed=asking.seed)
+    return asking.outcome([result], "rank", [asking.loaded.path(table)], "level", "seed")
+
+
 # Every question.
 
 _UNSURE, _JUDGED = lambda x: len(unsure_systems(x)), lambda x: len(x.judged_systems)
@@ -607,6 +622,14 @@ _QUESTIONS: tuple[tuple[Any, ...], ...] = (
     ("agreement", "How much do the raters agree?", needs_two, agreement, lambda _: len(STATISTICS)),
     ("certificate", "Is a system better than its annotators?", needs_judged, certificate, _JUDGED),
     ("mean", "What is the mean of the gold rater?", needs_target, mean, lambda _: 1),
+    (
+        "preference",
+        "Which system is preferred?",
+        lambda _: "",
+        preference,
+        lambda _: 1,
+        lambda x: x.preferred is not None,
+    ),
     ("labels", "How many labels are still needed?", needs_classes, labels),
     ("budget", "Which raters should be paid?", needs_prices, budget),
     ("route", "What should be asked next?", needs_routable, route),
@@ -621,13 +644,16 @@ def count_statements(loaded: Loaded) -> dict[str, int]:
     """How many statements with a probability each analysis will make; fixed by what the tables
     hold, before any value is looked at.
     """
-    planned = {a.name: a.statements(loaded) for a in ANALYSES if not a.needs(loaded)}
+    asked = [a for a in ANALYSES if a.asked(loaded)]
+    planned = {a.name: a.statements(loaded) for a in asked if not a.needs(loaded)}
     return {name: n for name, n in planned.items() if n}
 
 
 def take_steps(asking: Asking, progress: Callable[[str], None] | None = None) -> tuple[Step, ...]:
     """Put every question to the evidence, one after the other."""
     for analysis in ANALYSES:
+        if not analysis.asked(asking.loaded):
+            continue
         if progress is not None:
             progress(analysis.question)
         asking.done[analysis.name] = _take_step(analysis, asking)

@@ -17,6 +17,7 @@ import narwhals as nw
 from noracle.errors import EvidenceError, fault
 from noracle.evidence.frames import connect, log_format, scan, unreadable
 from noracle.evidence.grade_logs import TOOLS, grades_log_format
+from noracle.evidence.preferences import preferred_columns
 from noracle.evidence.ratings import VOTES
 from noracle.evidence.tables import (
     ALIASES,
@@ -166,7 +167,8 @@ class Recogniser(AbstractContextManager["Recogniser"]):
             return Seen(path, None, _no_table(name))
         header = header_of(path)
         types = self._types(path, header)
-        seen = told_by_columns(path, types, settings=self._settings, named=named)
+        seen = _preferred(path, types) if named in (None, "preferences") else None
+        seen = seen or told_by_columns(path, types, settings=self._settings, named=named)
         mark = max(_SEPARATORS, key=lambda mark: header.count(mark.encode())) if header else ""
         return dataclasses.replace(seen, separator=mark)
 
@@ -210,6 +212,13 @@ def told_by_tool(path: str, *, logs: bool = False) -> Seen | None:
     if tool is None or (tool in ("inspect", "lm-eval") and not logs):
         return None
     return Seen(path, "grades", f"results of {TOOLS[tool]}", form="log", sort=tool)
+
+
+def _preferred(path: str, types: Mapping[str, str]) -> Seen | None:
+    """A table of preferences; None for any other."""
+    said = preferred_columns(list(types))
+    about: dict[str, Any] = {"columns": tuple(types), "types": types, "sort": f"{said}"}
+    return Seen(path, "preferences", f"columns {', '.join(said)}", **about) if said else None
 
 
 def told_by_columns(

@@ -22,6 +22,7 @@ from noracle.ranking.strength import (
     chances,
     fit_strengths,
     judged_pairs,
+    unbounded,
 )
 from noracle.results import (
     Assumption,
@@ -52,7 +53,9 @@ BLIND = Assumption(
     detail="the judge's verdicts were made without those of the people",
 )
 METHOD = "Bradley-Terry with ties"
-_SMOOTHED = "some systems won or lost every comparison: a few even verdicts were added to have strengths at all"
+_SMOOTHED = (
+    "the verdicts do not bound all strengths: a few even ones were added to have strengths at all"
+)
 
 
 def rank_systems(
@@ -359,17 +362,13 @@ def _together(
         largest.append(np.abs(normal @ unit.T).max(axis=1) / chi)
     reach = float(np.quantile(np.concatenate(largest), 1 - error)) * se
     reach = np.where(se > 0, reach, np.inf)
+    low, high = value - reach, value + reach
     if fit.pull is not None:  # even verdicts draw everything towards a tie: undo it outwards
         pull = contrasts[:, : len(fit.values)] @ fit.pull
-        low_pull, high_pull = np.minimum(pull, 0.0), np.maximum(pull, 0.0)
-    else:
-        low_pull = high_pull = np.zeros(len(value))
-    # What the verdicts do not bound has no limit on that side.
-    way = contrasts @ fit.endless
-    low, high = (
-        np.where(way < -1e-9, -np.inf, value - reach + low_pull),
-        np.where(way > 1e-9, np.inf, value + reach + high_pull),
-    )
+        low, high = low + np.minimum(pull, 0.0), high + np.maximum(pull, 0.0)
+    if fit.gains is not None:  # what the verdicts do not bound has no limit on that side
+        falls, rises = unbounded(contrasts, fit.gains)
+        low, high = np.where(falls, -np.inf, low), np.where(rises, np.inf, high)
     return low, high
 
 
@@ -471,10 +470,15 @@ def _notes(
     bad = int((p.outcome == NEITHER).sum())
     much = None if judge else _judge_like(p)
     help_ = f"the judge saw {fit.helped} of the comparisons that people made"
+    shown = np.unique(np.stack([p.item, p.first, p.second, p.rater]), axis=1)
+    again = len(p.item) - shown.shape[1] if p.raters != ("",) else 0
+    silent = ", ".join(map(repr, p.silent))
     sentences = {
         f"{n_open} of {len(differences)} pairs cannot be separated": n_open,
         _SMOOTHED: fit.smoothed,
         few: fit.df + 1 < _RULE_OF_THUMB,
+        f"{silent} got no verdict, and no place": silent,
+        f"{again} verdicts are a rater's second or later on the same answers in the same order; all count": again,
         f"{bad} verdicts say that neither answer is good; they count as ties": bad,
         "every pair was shown in one order only: strengths hold without an effect of the order": (
             position == "adjust" and math.isnan(fit.position)

@@ -29,8 +29,9 @@ class Strengths:
         P(first) : P(second) : P(tie or neither) = exp(d/2) : exp(-d/2) : exp(τ).
 
     ``spread`` is the covariance of β, γ and τ, which allows for any dependence within clusters;
-    ``df`` its degrees of freedom. Where the likelihood had no maximum, ``endless`` is a direction of
-    the parameters in which it never falls; else it is 0.
+    ``df`` its degrees of freedom. Where the likelihood had no maximum, ``gains`` are what the
+    verdicts gain on each other by a step of the parameters: it falls along no step by which all of
+    them gain or stay.
     """
 
     values: Floats
@@ -38,7 +39,7 @@ class Strengths:
     tie: float
     spread: Floats
     df: int
-    endless: Floats
+    gains: Floats | None = None
     weight: float = 0.0
     """How far people's wins follow the judge's: the weight of its help."""
     helped: int = 0
@@ -51,7 +52,7 @@ class Strengths:
     @property
     def smoothed(self) -> bool:
         """Whether half wins were added."""
-        return bool(self.endless.any())
+        return self.gains is not None
 
 
 class Judged(NamedTuple):
@@ -131,8 +132,9 @@ def fit_strengths(
     n = np.bincount(place, minlength=len(cells)).astype(np.float64)
     wins = np.bincount(place, sign, len(cells)).astype(np.float64)
     tied = np.bincount(place, sign == 0, len(cells)).astype(np.float64)
-    endless = _endless(cells, n, wins, tied)
-    even = (size - 1 + position) / len(cells) if endless.any() else 0.0
+    gains = _gains(cells, n, wins, tied)
+    endless = _gaining(gains).any()
+    even = (size - 1 + position) / len(cells) if endless else 0.0
     n += even
     at = np.zeros(size + 2)
     total, n_ties = float(n.sum()), float(tied.sum())
@@ -149,7 +151,7 @@ def fit_strengths(
         free, _ = _maximum(cells, n - even * (1 - _HARDLY), wins, tied, at, fixed)
         pull = free[:size] - at[:size]
     weight, helped, worth, extra = 0.0, 0, 1.0, None
-    if judged is not None and not endless.any():
+    if judged is not None and not endless:
         helped = int(judged.told.sum())
         moved = _helped(judged, design, sign, at) if helped >= FEWEST_HELPED else None
         if moved is not None:
@@ -181,7 +183,7 @@ def fit_strengths(
         tie=float(at[-1]),
         spread=spread,
         df=df,
-        endless=endless,
+        gains=gains if endless else None,
         weight=weight,
         helped=helped,
         worth=worth,
@@ -309,23 +311,55 @@ def _jackknife(
     return np.asarray(factor * moved.T @ moved), df
 
 
-def _endless(cells: Floats, n: Floats, wins: Floats, tied: Floats) -> Floats:
-    """A direction that makes verdicts likelier and none less likely; 0 if there is none, and the
-    likelihood has a maximum (Albert and Anderson 1984).
+def _gains(cells: Floats, n: Floats, wins: Floats, tied: Floats) -> Floats:
+    """One row for each kind of verdict seen and each of the other two: what the one gains on the
+    other, in log-odds, by a step of the parameters.
     """
-    from scipy.optimize import linprog
-
     half, tie = cells / 2, np.zeros(cells.shape[1])
     tie[-1] = 1.0
     won, lost, level = n - tied + wins > 0.5, n - tied - wins > 0.5, tied > 0
-    # What each verdict seen must gain on each of the other two.
     gains = [2 * half[won], -2 * half[lost]]
     if level.any():
         gains += [half[won] - tie, -half[lost] - tie, tie - half[level], tie + half[level]]
-    gain = np.vstack(gains)
-    found: Any = linprog(-gain.sum(axis=0), A_ub=-gain, b_ub=np.zeros(len(gain)), bounds=(-1, 1))
-    endless = np.asarray(found.x, dtype=float)
-    return np.where(np.abs(endless) > 1e-9, endless, 0.0) if -float(found.fun) > 1e-7 else 0 * tie
+    return np.unique(np.vstack(gains), axis=0)
+
+
+def _gaining(gains: Floats) -> NDArray[np.bool_]:
+    """Which rows a step can make larger while none gets smaller. If there is none, the likelihood
+    has a maximum (Albert and Anderson 1984).
+    """
+    from scipy.optimize import linprog
+
+    rows, width = gains.shape
+    found: Any = linprog(
+        np.r_[np.zeros(width), -np.ones(rows)],
+        A_ub=np.hstack([-gains, np.eye(rows)]),
+        b_ub=np.zeros(rows),
+        bounds=[(None, None)] * width + [(0, 1)] * rows,
+    )
+    return np.asarray(found.x[width:] > 0.5)
+
+
+def unbounded(contrasts: Floats, gains: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which contrasts can fall, and which can rise, along steps by which no verdict loses: what the
+    verdicts do not bound from below, and from above.
+    """
+    from scipy.linalg import null_space
+    from scipy.optimize import linprog
+
+    some = _gaining(gains)
+    free = null_space(gains[~some]) if not some.all() else np.eye(gains.shape[1])
+    kinds, place = np.unique(np.round(contrasts @ free, 9), axis=0, return_inverse=True)
+    steps = np.unique(np.round(gains[some] @ free, 9), axis=0)
+    moves: Any = [
+        [
+            linprog(way * kind, A_ub=-steps, b_ub=np.zeros(len(steps)), bounds=(-1, 1))
+            for kind in kinds
+        ]
+        for way in (1, -1)
+    ]
+    falls, rises = (np.array([m.fun < -1e-7 for m in way])[place.reshape(-1)] for way in moves)
+    return falls, rises
 
 
 def _require_connected(p: Preferences) -> None:

@@ -274,6 +274,14 @@ def test_no_times_for_a_reference_or_windows_of_time() -> None:
         detect_drift(Evidence.from_tables(grades=grades(20, 10, at=["monday"] * 20)), floor=0.8)
 
 
+def test_rows_without_a_time_are_told() -> None:
+    table = grades(50, 40, at=[*days(49, 10), None])
+    (note,) = detect_drift(Evidence.from_tables(grades=table), floor=0.8)["a"].notes
+    assert note.startswith("1 of 50 rows have no time that can be read")
+    assert note.endswith("in windows of 200 answers")
+    assert not detect_drift(Evidence.from_tables(grades=grades(50, 40)), floor=0.8)["a"].notes
+
+
 def test_no_label_and_one_label() -> None:
     answers = {"item": [1, 2], "system": ["a", "a"], "answer": [0, 1]}
     judgements = {"item": [1], "class": [0], "verdict": ["unsure"]}

@@ -27,7 +27,7 @@ from noracle import (
     range_dissenters,
     read_result,
 )
-from noracle.logic.orders import OrderSketch
+from noracle.logic.orders import OrderProgram, OrderSketch
 from noracle.logic.verify import verify_values
 from noracle.results import Proof
 from tests.unit.logic.brute_orders import draw, possible, reachable, table
@@ -102,8 +102,11 @@ def test_verdicts_are_those_of_every_order() -> None:
     assert 5 < alarms < tried - 5
 
 
+PARTS = [*range(10), *(pytest.param(part, marks=pytest.mark.slow) for part in range(10, 25))]
+
+
 @pytest.mark.full
-@pytest.mark.parametrize("part", range(10))
+@pytest.mark.parametrize("part", PARTS)  # 500 tables, each with both kinds of order and more claims
 def test_more_verdicts_are_those_of_every_order(part: int) -> None:
     tried, alarms = agrees_with_brute_force(range(10 + 20 * part, 30 + 20 * part))
     assert tried >= 80
@@ -222,6 +225,20 @@ def test_unseen_pairs_close_a_cycle_of_four() -> None:
     ring = [(1, a, b, "first", "x") for a, b in ("ab", "bc", "cd", "da")]
     assert prove_disagreement(table(ring), "agreement > 3/4").status == "alarm"
     assert prove_disagreement(table(ring), "agreement >= 3/4").verify()
+
+
+def test_what_is_no_cycle_is_rounded_to_an_order_with_all_of_it() -> None:
+    """Counted by wins and losses d would be above c."""
+    chain = [(1, "a", "b", "first", "x"), (1, "b", "c", "first", "x"), (1, "c", "d", "first", "x")]
+    chain += [(1, "d", other, "first", "x") for other in "efg"]
+    chain += [(1, "a", "g", "first", "x"), (1, "b", "e", "first", "x")]
+    sketch = OrderSketch.of(table(chain), "item")
+    program = OrderProgram(sketch, [])
+    start = np.full(len(program.n), 0.5)  # pairs that nobody saw say nothing
+    for g, _, better, worse, _ in sketch.verdicts.tolist():
+        low, high = sorted((better, worse))
+        start[program.place(g, low, high)] = float(better < worse)
+    assert program.agreeing(program.rounded(start)).tolist() == [len(chain)]
 
 
 def test_comparisons_on_no_cycle_are_units_of_two() -> None:

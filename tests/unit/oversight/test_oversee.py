@@ -21,9 +21,9 @@ from noracle.cli import run
 from noracle.errors import EvidenceError
 from noracle.oversight import FolderSettings, Inventory, Oversight, Source, find_evidence, oversee
 from noracle.oversight.load import find_pattern
-from noracle.oversight.page import fired_alarm
+from noracle.oversight.page import fired_alarm, lead
 from noracle.oversight.questions import ANALYSES
-from noracle.results import Certificate, Estimate, Kind
+from noracle.results import Certificate, Comparison, Estimate, Kind
 from noracle.schemas import load_schema, schema_names
 from noracle.simulate import simulate_world
 from tests.unit.oversight.folders import FOLDERS, SOUND, Expect, write
@@ -65,7 +65,7 @@ def status(report: Oversight) -> dict[str, str]:
 def test_every_folder_is_reported_on_honestly(name: str, reported: Reported) -> None:
     report, expected = reported(name)
     said = status(report)
-    assert list(said) == [a.name for a in ANALYSES]
+    assert list(said) == [a.name for a in ANALYSES if a.name != "preference"]  # none has any
     assert {n for n in expected.done if said[n] != "done"} == set()
     assert {n for n in expected.not_possible if said[n] != "not possible"} == set()
     assert "failed" not in said.values()
@@ -444,3 +444,37 @@ def test_stored_counts_beside_tables_are_not_held_against_what_tables_alone_prov
     report = oversee(Inventory(place=".", sources=sources, settings=FolderSettings(n_classes=3)))
     assert report.systems[0].high < 0.2
     assert "ranges" not in {name for f in report.findings for name in f.between}
+
+
+def test_preferences_are_ranked_and_more_are_asked_for(tmp_path: Path) -> None:
+    def folder(name: str, wins: int) -> Path:
+        rows = ["item,first,second,winner,rater"]
+        for i in range(120):
+            first, second = ("x", "y") if i % 2 else ("y", "x")
+            rows.append(
+                f"{i},{first},{second},{'x' if i < wins else 'y'},{'ann' if i % 3 else 'bo'}"
+            )
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "who.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+        return tmp_path / name
+
+    clear, close = oversee(folder("clear", 95)), oversee(folder("close", 64))
+    (source,) = clear.inventory.sources
+    assert (source.kind, source.why) == ("preferences", "columns first, second, winner")
+    of = {step.name: step for step in clear.steps}
+    (ranking,) = of["preference"].results
+    assert isinstance(ranking, Comparison)
+    assert ranking.leaders == ("x",)
+    assert of["preference"].command.startswith("noracle rank ")
+    assert lead(clear) == "x is preferred to all others of 2 systems."
+    assert not clear.next_steps
+    assert "x is ahead" in lead(close)
+    (following,) = close.next_steps
+    assert following.statement == "Compare more answers of x, y"
+    assert "--next 100" in following.command
+    VALIDATOR.validate(clear.to_dict())
+
+
+def test_reports_without_preferences_do_not_ask_for_them(tmp_path: Path) -> None:
+    (tmp_path / "grades.csv").write_text("item,system,verdict\n1,a,1\n2,a,0\n", encoding="utf-8")
+    assert "preference" not in {step.name for step in oversee(tmp_path).steps}

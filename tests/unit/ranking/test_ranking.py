@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 
 from noracle import (
     ArgumentError,
@@ -69,19 +68,25 @@ def test_without_ties_it_is_the_logistic_fit_of_statsmodels():
     assert ours.position == pytest.approx(found.params[4], abs=1e-6)
 
 
-def test_with_ties_it_is_the_maximum_that_a_general_optimiser_finds():
+def test_with_ties_it_is_the_log_linear_fit_of_statsmodels():
+    """Counts of the three outcomes of each pair in each order, with a mean of their own for each."""
+    sm = pytest.importorskip("statsmodels.api")
     p = drawn(2, tie=1.2)
-
-    def loss(at: Any) -> float:
-        beta = np.append(0.0, at[:4])
-        shares = chances(beta[p.first] - beta[p.second] + at[4], at[5])
-        return -float(np.log(np.array(shares)[p.outcome, np.arange(len(p.item))]).sum())
-
-    found = minimize(loss, np.zeros(6), method="BFGS", options={"gtol": 1e-9})
-    theirs = np.append(0.0, found.x[:4])
+    shown = np.unique(np.stack([p.first, p.second]), axis=1).T
+    counts, rows = [], []
+    for k, (i, j) in enumerate(shown):
+        here = p.outcome[(p.first == i) & (p.second == j)]
+        for outcome, sign in ((0, 0.5), (1, -0.5), (2, 0.0)):
+            row = np.zeros(5 + 2 + len(shown))
+            row[i], row[j], row[5], row[6] = sign, -sign, sign, outcome == 2
+            row[7 + k] = 1
+            counts.append(int((here == outcome).sum()))
+            rows.append(row[1:])
+    found = sm.GLM(counts, np.array(rows), family=sm.families.Poisson()).fit(tol=1e-13)
+    theirs = np.append(0.0, found.params[:4])
     ours = fit_strengths(p)
-    np.testing.assert_allclose(ours.values, theirs - theirs.mean(), atol=1e-5)
-    assert (ours.position, ours.tie) == pytest.approx(tuple(found.x[4:]), abs=1e-5)
+    np.testing.assert_allclose(ours.values, theirs - theirs.mean(), atol=1e-6)
+    assert (ours.position, ours.tie) == pytest.approx(tuple(found.params[4:6]), abs=1e-6)
 
 
 def test_the_other_order_changes_the_sign_of_its_effect_alone():
@@ -160,6 +165,66 @@ def test_how_far_even_verdicts_draw_strengths_is_known():
     d = rank_systems(p, position="ignore").difference("a", "b")
     assert np.arctanh(d.high) - np.arctanh(d.value) > np.arctanh(d.value) - np.arctanh(d.low)
     assert fit_strengths(drawn(1)).pull is None
+
+
+def test_what_can_grow_without_end_is_what_no_chain_of_wins_leads_back_from():
+    """Without ties and an effect of the order a - b is bounded where b beat … beat a."""
+    from scipy.sparse.csgraph import connected_components, shortest_path
+
+    from noracle.ranking.strength import unbounded
+
+    rng, tried, size = np.random.default_rng(5), 0, 6
+    while tried < 15:
+        n = int(rng.integers(5, 14))
+        first = rng.integers(size, size=n)
+        second = (first + 1 + rng.integers(size - 1, size=n)) % size
+        won = np.zeros((size, size))
+        won[first, second] = 1
+        systems = tuple("abcdef")
+        if connected_components(won, directed=False)[0] > 1:
+            continue
+        tried += 1
+        zero = np.zeros(n, dtype=int)
+        about: Any = {"systems": systems, "raters": ("r",), "rater": zero, "item": np.arange(n)}
+        p = Preferences(first=first, second=second, outcome=zero, **about)
+        fit = fit_strengths(p, position=False)
+        chain = np.isfinite(shortest_path(won, unweighted=True))
+        assert fit.smoothed == (not chain.all())
+        if not fit.smoothed:
+            continue
+        pairs = list(itertools.permutations(range(size), 2))
+        contrasts = np.zeros((len(pairs), size + 2))
+        for row, (a, b) in enumerate(pairs):
+            contrasts[row, a], contrasts[row, b] = 1, -1
+        falls, rises = unbounded(contrasts, fit.gains)
+        assert rises.tolist() == [not chain[b, a] for a, b in pairs]
+        assert falls.tolist() == [not chain[a, b] for a, b in pairs]
+
+
+@pytest.mark.parametrize("winner", ["first", "tie"])
+def test_a_rater_who_always_says_the_same_bounds_nothing(winner):
+    rows = [(i, *pair, winner) for i in range(40) for pair in (("x", "y"), ("y", "x"))]
+    columns = ("item", "first", "second", "winner")
+    p = Preferences.from_table(dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True)))
+    found = rank_systems(p)
+    assert [(d.low, d.high) for d in found.differences] == [(-1, 1)]
+    assert [(e.low, e.high) for e in estimate_win_rates(p)] == [(0, 1), (0, 1)]
+    assert any(note.startswith("the verdicts do not bound all strengths") for note in found.notes)
+
+
+def test_rows_that_came_twice_and_systems_without_a_verdict_are_told():
+    rows = [(i, "x", "y", ("first", "second")[i % 2], "ann") for i in range(40)]
+    rows += [*rows[:3], (7, "y", "x", "tie", "ann"), (9, "z", "x", "", "ann")]
+    columns = ("item", "first", "second", "winner", "rater")
+    p = Preferences.from_table(dict(zip(columns, map(list, zip(*rows, strict=True)), strict=True)))
+    notes = rank_systems(p).notes
+    assert "'z' got no verdict, and no place" in notes
+    assert any(note.startswith("3 verdicts are a rater's second or later") for note in notes)
+    assert p.silent == ("z",)
+    plain = Preferences.from_table(
+        {c: [row[k] for row in rows[:40]] for k, c in enumerate(columns)}
+    )
+    assert not any("second or later" in note for note in rank_systems(plain).notes)
 
 
 @pytest.mark.parametrize("judge", [None, "model"])
