@@ -15,13 +15,9 @@ from noracle.search.archive import Found
 from noracle.search.backends.scripted import ScriptedModel
 from noracle.search.caller import Caller
 from noracle.search.journal import JOURNAL
-from noracle.search.model import BudgetReached, Message, ModelError, Request
+from noracle.search.model import BudgetReached, ModelError, Request
 from noracle.search.strategies import Adas
 from noracle.search.task import draws
-from noracle.search.transcript import TRANSCRIPT, read_exchanges
-from tests.service.openai_server import Act, OpenAIServer, status
-from tests.unit.cli.conftest import Ended, Run
-from tests.unit.cli.conftest import noracle as noracle
 from tests.unit.search.searching import World, one_call, search
 
 BASELINES = [one_call("plain"), one_call("kind", "Answer, please.")]
@@ -109,50 +105,3 @@ def test_an_outage_at_any_point_is_never_scored(tmp_path: Path, seed: int) -> No
 @pytest.mark.parametrize("seed", range(5))
 def test_an_outage_at_forty_points_is_never_scored(tmp_path: Path, seed: int) -> None:
     check(tmp_path, seed, 40)
-
-
-@pytest.mark.full
-def test_a_command_whose_server_answers_503_gives_no_number_and_then_the_same_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noracle: Run
-) -> None:
-    """Over HTTP, from the first request, in the middle, and at the very last final item."""
-    monkeypatch.chdir(tmp_path)
-    world = World(40)
-    told = [{"item": i.id, "text": i.text, "options": i.options} for i in world.items]
-    Path("items.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in told))
-    rows = [f"{i},{k},no" for i, k in enumerate(world.ruled_out)]
-    Path("judgements.csv").write_text("\n".join(["item,class,verdict", *rows]))
-
-    def reply(body: dict[str, Any]) -> str:
-        messages = tuple(Message(m["role"], m["content"]) for m in body["messages"])
-        request = Request(messages=messages, seed=body.get("seed"))
-        return world.reply(request) if "seed" in body else design(request)
-
-    def ask(out: str, *more: object) -> Ended:
-        return noracle(
-            *("search", "--items", "items.jsonl", "--judgements", "judgements.csv", "--json"),
-            *("--model", "m", "--base-url", server.url, "--strategy", "adas", "--retries", 0),
-            *("--baseline", "direct", "--generations", 2, "--budget", 4000, "--no-cache"),
-            *("--out", out, "--yes", *more),
-        )
-
-    with OpenAIServer(reply) as server:
-        whole, journal = ask("whole"), Path("whole", JOURNAL).read_bytes()
-        assert whole.json["held_out"], whole.err
-        n = len(server.seen)
-        for at in (0, n // 3, 2 * n // 3, n - 1):
-            server.reset()
-            server.plan = [Act()] * at + [status(503)] * n
-            ended = ask(f"{at}")
-            assert ended.code == 3
-            assert "503" in ended.err
-            assert "goes on" in ended.err
-            assert not ended.out or ended.json["held_out"] is ended.json["comparison"] is None
-            assert journal.startswith(Path(f"{at}", JOURNAL).read_bytes())
-            paid = sum(e.reply is not None for e in read_exchanges(Path(f"{at}", TRANSCRIPT)))
-            server.reset()
-            again = ask(f"{at}")
-            assert again.code == whole.code
-            assert again.json["held_out"] == whole.json["held_out"], at
-            assert Path(f"{at}", JOURNAL).read_bytes() == journal
-            assert len(server.seen) == n - paid  # nothing is paid for twice
