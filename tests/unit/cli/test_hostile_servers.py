@@ -310,6 +310,21 @@ def test_a_hostile_server_costs_time_within_the_limit_and_nothing_twice(
     assert ended.json["states"]["errored"] == 0
 
 
+SEARCH = (
+    *("search", "--items", "items.jsonl", "--judgements", "judgements.csv", "--json", "--yes"),
+    *("--strategy", "adas", "--baseline", "direct", "--generations", 2, "--budget", 4000),
+    *("--no-cache", "--model", "m", "--base-url"),
+)
+
+
+def write_world(world: World) -> None:
+    """The items and labels of a world, here."""
+    told = [{"item": i.id, "text": i.text, "options": i.options} for i in world.items]
+    Path("items.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in told))
+    rows = [f"{i},{k},no" for i, k in enumerate(world.ruled_out)]
+    Path("judgements.csv").write_text("\n".join(["item,class,verdict", *rows]))
+
+
 @pytest.mark.full
 def test_a_command_whose_server_answers_503_gives_no_number_and_then_the_same_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noracle: Run
@@ -317,10 +332,7 @@ def test_a_command_whose_server_answers_503_gives_no_number_and_then_the_same_on
     """Over HTTP, from the first request, in the middle, and at the very last final item."""
     monkeypatch.chdir(tmp_path)
     world = World(40)
-    told = [{"item": i.id, "text": i.text, "options": i.options} for i in world.items]
-    Path("items.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in told))
-    rows = [f"{i},{k},no" for i, k in enumerate(world.ruled_out)]
-    Path("judgements.csv").write_text("\n".join(["item,class,verdict", *rows]))
+    write_world(world)
 
     def reply(body: dict[str, Any]) -> str:
         messages = tuple(Message(m["role"], m["content"]) for m in body["messages"])
@@ -328,12 +340,7 @@ def test_a_command_whose_server_answers_503_gives_no_number_and_then_the_same_on
         return world.reply(request) if "seed" in body else design(request)
 
     def find(out: str) -> Ended:
-        return noracle(
-            *("search", "--items", "items.jsonl", "--judgements", "judgements.csv", "--json"),
-            *("--model", "m", "--base-url", server.url, "--strategy", "adas", "--retries", 0),
-            *("--baseline", "direct", "--generations", 2, "--budget", 4000, "--no-cache"),
-            *("--out", out, "--yes"),
-        )
+        return noracle(*SEARCH, server.url, "--retries", 0, "--out", out)
 
     with OpenAIServer(reply) as server:
         whole, journal = find("whole"), Path("whole", JOURNAL).read_bytes()
@@ -355,3 +362,23 @@ def test_a_command_whose_server_answers_503_gives_no_number_and_then_the_same_on
             assert again.json["held_out"] == whole.json["held_out"], at
             assert Path(f"{at}", JOURNAL).read_bytes() == journal
             assert len(server.seen) == n - paid  # nothing is paid for twice
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["silence", "drips a body", "429 for a year", "401"])
+def test_a_search_on_a_hostile_server_stops_in_time_and_fails_fast(
+    noracle: Run,
+    server: RawServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_world(World(40))
+    server.act, server.requests, begun = ACTS[name], 0, time.monotonic()
+    ended = noracle(*SEARCH, server.url, "--max-seconds", SECONDS, "--timeout", 60, "--retries", 9)
+    assert ended.code == 3, ended.err
+    assert time.monotonic() - begun <= SECONDS + LATE
+    assert "stopped: " in ended.err
+    assert not ended.out or ended.json["held_out"] is None
+    assert server.requests <= (3 if name[0] == "4" else 8)
