@@ -11,7 +11,8 @@ three calls of at most 64 new tokens. Of each abstract one class, drawn at rando
 yes or no is all that the search and its final interval know. The recording holds addresses of calls
 and replies, never prompts or abstracts; a search that stopped goes on from it on any machine: calls
 that it holds are not made again (exit code 3: not finished, the same command goes on).
-``tests/llm/local_model.py serve`` serves the model.
+``tests/llm/local_model.py serve --parallel 1`` serves the model: prompts begin with the abstract, so
+that the second workflow on it has a fifth as much to read.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ COST = RECORDING.with_suffix(".json")
 MODEL = "qwen2.5-coder-1.5b-instruct-q4_k_m"
 N_CLASSES, MOST_CHARACTERS, MOST_TOKENS, SEED = 5, 700, 64, 3
 VALIDATION, CONFIRM, FINAL, GENERATIONS = 64, 16, 200, 6
-_BREAK = 1800.0  # seconds without a reply after which the recording was not going on
+_LONGEST = 1800.0  # seconds that one call may take
+_BREAK = 180.0  # seconds without a reply after which the recording was not going on
 _SHORT = {"temperature": 0.5, "max_tokens": MOST_TOKENS}
 
 
@@ -303,7 +305,7 @@ async def recorded(model: Model, path: Path, folder: Path) -> Found:
 
     with Cache.open(folder / "calls.sqlite") as cache:
         resume(cache, folder)
-        calls = Caller(model, stores=[cache], concurrency=1, timeout=_BREAK)
+        calls = Caller(model, stores=[cache], concurrency=1, timeout=_LONGEST)
         return await search(calls, path, folder / "search", progress)
 
 

@@ -5,6 +5,7 @@ dark, without scripts, for everybody.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import re
 from collections.abc import Iterator
@@ -191,16 +192,23 @@ def test_many_systems_scroll_in_place(browser: Any, uris: dict[str, str]) -> Non
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(320, "dark"), (1440, "light")])
-def test_the_view_of_a_search_is_for_everybody(
+def test_the_view_of_a_search_with_a_thousand_exchanges_is_for_everybody(
     browser: Any, tmp_path: Path, width: int, scheme: str
 ) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
-    from tests.unit.search.test_transcript import searched
+    from noracle.search.transcript import TRANSCRIPT, Transcript
+    from tests.unit.search.test_transcript import SAID, one_call, searched
 
     with ThreadPoolExecutor(1) as other:  # this thread has the event loop of the browser
         other.submit(searched, tmp_path).result()
+    plain = one_call("plain").digest
+    with Transcript(tmp_path / TRANSCRIPT) as transcript:
+        for i in range(1000):
+            about, reply = {"workflow": plain, "item": i % 50}, "<b>It is even.</b> \u202e" * 500
+            transcript.add(dataclasses.replace(SAID, about=about, reply=reply))
     assert run(["-q", "view", str(tmp_path)]) == 0
+    assert (tmp_path / "view.html").stat().st_size <= 2_000_000
     with opened(browser, (tmp_path / "view.html").as_uri(), width=width, scheme=scheme) as page:
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         for at in range(2):  # folded, then all unfolded
@@ -209,5 +217,8 @@ def test_the_view_of_a_search_is_for_everybody(
             page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.get_by_text("question 3?").first.is_visible()
+        assert page.locator("summary").filter(has_text="exchange").count() >= 50
+        names = page.locator("svg[role=img] > title").all_text_contents()
+        assert len(set(names)) == len(names) >= 3
         assert page.told == []
         assert len(page.asked) == 1

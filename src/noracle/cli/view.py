@@ -20,7 +20,7 @@ class _ViewOptions:
     folder: str = argument("What noracle search or noracle ask wrote.", "FOLDER", ...)
     out: opt.File = option("Where the page goes; default view.html in the folder.")
     with_labels: bool = option(
-        "Also show what a designer was told, which quotes validation labels.", None, False
+        "Also show the talk with a designer, which quotes validation labels.", None, False
     )
 
 

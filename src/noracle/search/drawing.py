@@ -116,21 +116,23 @@ def workflow_svg(workflow: Workflow) -> str:
     height = _EDGE * 2 + len(rows) * (_BOX_H + _GAP_Y) - _GAP_Y
     paths = [_near(at[a], at[b]) for a, b in edges if level[b] - level[a] == 1]
     paths += [_far(at[a], at[b], lanes.index(a), _EDGE + inner) for a, b in far]
+    head = f"head-{workflow.digest[:12]}"  # a page may hold several drawings
     boxes = [_box(*at[TASK], TASK, "the item and its options", "task", "What every call sees.")]
     boxes += [_box(*at[n.id], n.id, _under(n), n.kind, _told(n)) for n in workflow.nodes]
     title = escape(f"Workflow {workflow.name}: {describe_calls(workflow)}")
     told = escape(" ".join(_told(node) for node in workflow.nodes))
     size = f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}"'
-    marker = '<marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
-    described = 'role="img" aria-labelledby="workflow-title workflow-desc"'
+    marker = f'<marker id="{head}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
+    style = f'fill="none" stroke="#333" stroke-width="1.5" marker-end="url(#{head})"'
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} {described} font-family="system-ui, sans-serif">',
-        f'<title id="workflow-title">{title}</title>',
-        f'<desc id="workflow-desc">{told}</desc>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" font-family="system-ui, sans-serif">',
+        f"<title>{title}</title>",
+        f"<desc>{told}</desc>",
         f'<defs>{marker}<path d="M0 0L8 4L0 8z" fill="#333"/></marker></defs>',
         f'<rect width="{width:g}" height="{height:g}" fill="#ffffff"/>',
     ]
-    return "\n".join([*lines, *paths, *boxes, "</svg>", ""])
+    arrows = [f'<path d="{path}" {style}/>' for path in paths]
+    return "\n".join([*lines, *arrows, *boxes, "</svg>", ""])
 
 
 def _calls(least: int, most: int) -> str:
@@ -168,7 +170,7 @@ def _box(x: float, y: float, name: str, under: str, kind: str, told: str) -> str
 def _near(a: tuple[float, float], b: tuple[float, float]) -> str:
     """An arrow to the next row."""
     x0, y0, x1, y1 = a[0] + _BOX_W / 2, a[1] + _BOX_H, b[0] + _BOX_W / 2, b[1]
-    return _arrow(f"M{x0:g} {y0:g}C{x0:g} {y0 + 26:g} {x1:g} {y1 - 26:g} {x1:g} {y1:g}")
+    return f"M{x0:g} {y0:g}C{x0:g} {y0 + 26:g} {x1:g} {y1 - 26:g} {x1:g} {y1:g}"
 
 
 def _far(a: tuple[float, float], b: tuple[float, float], k: int, right: float) -> str:
@@ -176,9 +178,4 @@ def _far(a: tuple[float, float], b: tuple[float, float], k: int, right: float) -
     shift, lane = 10 + 5 * (k % 6), right + 12 * (k + 1)
     x0, y0 = a[0] + _BOX_W * 0.75, a[1] + _BOX_H
     x1, y1 = b[0] + _BOX_W * (0.6 + 0.06 * (k % 6)), b[1]
-    return _arrow(f"M{x0:g} {y0:g}V{y0 + shift:g}H{lane:g}V{y1 - shift:g}H{x1:g}V{y1:g}")
-
-
-def _arrow(path: str) -> str:
-    style = 'fill="none" stroke="#333" stroke-width="1.5" marker-end="url(#head)"'
-    return f'<path d="{path}" {style}/>'
+    return f"M{x0:g} {y0:g}V{y0 + shift:g}H{lane:g}V{y1 - shift:g}H{x1:g}V{y1:g}"

@@ -269,6 +269,11 @@ async def search_workflows(
         return found_of(archive, search.entries, leader=leader, end=end, capped=capped, ledger=paid)
 
 
+def _unwritten(what: str, last: str) -> ModelError:
+    remedy = "Name another designer, or try it again."
+    return ModelError(f"{what}. The last: {last.rstrip('.')}. {remedy}")
+
+
 def model_name(calls: Calls | None) -> str:
     """The name of the model behind a caller, where it has one."""
     return str(getattr(getattr(calls, "model", None), "name", ""))
@@ -299,7 +304,12 @@ class _WorkflowSearch:
         ends = self.archive.of("end")
         try:
             stopped = await self._loop(generations)
-            return (ends[-1] if ends else await self._finish(stopped)), ""
+            if ends:
+                return ends[-1], ""
+            made = [e for e in self.done["proposal"].values() if e["generation"] > 0]
+            if self.designer is not None and made and all(e["problem"] for e in made):
+                raise _unwritten("no proposal was a workflow", made[-1]["problem"])
+            return await self._finish(stopped), ""
         except BudgetReached as reached:
             return None, f"a cap was reached: {reached} The same command with a larger cap goes on."
         except ModelError as error:
@@ -335,8 +345,7 @@ class _WorkflowSearch:
             if stuck == _GIVE_UP:
                 return f"{_GIVE_UP} proposals in a row could not be run: {entry.problem}"
             if unwritten == _GIVE_UP:
-                what = f"{_GIVE_UP} proposals in a row were no workflow. The last: {entry.problem}"
-                raise ModelError(f"{what.rstrip('.')}. Name another designer, or try it again.")
+                raise _unwritten(f"{_GIVE_UP} proposals in a row were no workflow", entry.problem)
         return "all generations were run"
 
     async def _ask(self, generation: int) -> Event | str:

@@ -23,7 +23,7 @@ LARGEST = 1_500_000
 """Bytes of all exchanges together; longer texts are cut, so that a browser opens the page."""
 _SHORTEST = 240
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-_HIDDEN = "What a designer is told quotes labels; --with-labels shows it."
+_HIDDEN = "What a designer is told quotes labels, and it may repeat them; --with-labels shows it."
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +44,8 @@ def view_page(folder: str | Path, *, with_labels: bool = False) -> str:
     folder
         With the journal of a search or of a run.
     with_labels
-        Also show what a designer was told, which quotes validation labels ("an expert excluded
-        …"). Without it no label is on the page.
+        Also show what a designer was told and said: the first quotes validation labels ("an
+        expert excluded …"), and the second may. Without it no label is on the page.
     """
     where = Path(folder)
     exchanges = list(read_exchanges(where / TRANSCRIPT))
@@ -54,7 +54,7 @@ def view_page(folder: str | Path, *, with_labels: bool = False) -> str:
     for exchange in exchanges:
         about = exchange.about
         if "designer" in about:
-            texts = _texts(exchange, room, hidden="" if with_labels else _HIDDEN)
+            texts = _texts(exchange, room, hidden=not with_labels)
             shown[f"designer {about['designer']}"]["designer"].append(texts)
         else:
             repeat = f", repeat {about['repeat'] + 1}" if about.get("repeat") else ""
@@ -116,7 +116,7 @@ def _search(
             ViewedStep(
                 title=f"{number}: {workflow.name}",
                 lines=tuple((name, text) for name, text in lines.items() if text),
-                svg=workflow_svg(workflow),
+                svg="" if made["problem"] else workflow_svg(workflow),
                 groups=_groups(groups),
             )
         )
@@ -156,13 +156,14 @@ def _interval(estimate: Mapping[str, Any] | None) -> str:
     return f"{value:.3f} [{low:.3f}, {high:.3f}] at {estimate['confidence']:g}"
 
 
-def _texts(exchange: Exchange, room: int, *, hidden: str = "") -> Mapping[str, Any]:
+def _texts(exchange: Exchange, room: int, *, hidden: bool = False) -> Mapping[str, Any]:
     """What the page shows of one exchange, the longest texts cut to the room that there is."""
-    said = [(m["role"], m["text"]) for m in exchange.messages]
+    failed = ("failed", exchange.error)
+    parts = [failed] if exchange.reply is None else [("reply", exchange.reply)]
     if hidden:
-        said = [("note", hidden)]
-    reply = ("reply", exchange.reply) if exchange.reply is not None else ("failed", exchange.error)
-    parts = [*said, reply]
+        parts = [("note", _HIDDEN), *(part for part in parts if part == failed)]
+    else:
+        parts = [*((m["role"], m["text"]) for m in exchange.messages), *parts]
     each = max(_SHORTEST // 2, room // len(parts))
     return {"head": headline(exchange), "parts": tuple(_cut(parts, each))}
 

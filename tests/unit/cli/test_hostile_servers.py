@@ -19,8 +19,20 @@ import pytest
 pytest.importorskip("httpx", reason="httpx is not installed")
 
 from noracle.search.caller import Cache
-from tests.service.openai_server import anthropic_message, completion, gemini_content
-from tests.unit.cli.conftest import Run
+from noracle.search.journal import JOURNAL
+from noracle.search.model import Message, Request
+from noracle.search.transcript import TRANSCRIPT, read_exchanges
+from tests.service.openai_server import Act as Fine
+from tests.service.openai_server import (
+    OpenAIServer,
+    anthropic_message,
+    completion,
+    gemini_content,
+    status,
+)
+from tests.unit.cli.conftest import Ended, Run
+from tests.unit.search.searching import World
+from tests.unit.search.test_outage import design
 
 N, SECONDS, LATE = 3, 3.0, 5.0
 Act = Callable[[asyncio.StreamWriter], Awaitable[None]]
@@ -296,3 +308,77 @@ def test_a_hostile_server_costs_time_within_the_limit_and_nothing_twice(
     assert ended.json["ledger"]["calls"] == N
     assert ended.json["done"] == N
     assert ended.json["states"]["errored"] == 0
+
+
+SEARCH = (
+    *("search", "--items", "items.jsonl", "--judgements", "judgements.csv", "--json", "--yes"),
+    *("--strategy", "adas", "--baseline", "direct", "--generations", 2, "--budget", 4000),
+    *("--no-cache", "--model", "m", "--base-url"),
+)
+
+
+def write_world(world: World) -> None:
+    """The items and labels of a world, here."""
+    told = [{"item": i.id, "text": i.text, "options": i.options} for i in world.items]
+    Path("items.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in told))
+    rows = [f"{i},{k},no" for i, k in enumerate(world.ruled_out)]
+    Path("judgements.csv").write_text("\n".join(["item,class,verdict", *rows]))
+
+
+@pytest.mark.full
+def test_a_command_whose_server_answers_503_gives_no_number_and_then_the_same_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noracle: Run
+) -> None:
+    """Over HTTP, from the first request, in the middle, and at the very last final item."""
+    monkeypatch.chdir(tmp_path)
+    world = World(40)
+    write_world(world)
+
+    def reply(body: dict[str, Any]) -> str:
+        messages = tuple(Message(m["role"], m["content"]) for m in body["messages"])
+        request = Request(messages=messages, seed=body.get("seed"))
+        return world.reply(request) if "seed" in body else design(request)
+
+    def find(out: str) -> Ended:
+        return noracle(*SEARCH, server.url, "--retries", 0, "--out", out)
+
+    with OpenAIServer(reply) as server:
+        whole, journal = find("whole"), Path("whole", JOURNAL).read_bytes()
+        assert whole.json["held_out"], whole.err
+        n = len(server.seen)
+        for at in (0, n // 3, 2 * n // 3, n - 1):
+            server.reset()
+            server.plan = [Fine()] * at + [status(503)] * n
+            ended = find(f"{at}")
+            assert ended.code == 3
+            assert "503" in ended.err
+            assert "goes on" in ended.err
+            assert not ended.out or ended.json["held_out"] is ended.json["comparison"] is None
+            assert journal.startswith(Path(f"{at}", JOURNAL).read_bytes())
+            paid = sum(e.reply is not None for e in read_exchanges(Path(f"{at}", TRANSCRIPT)))
+            server.reset()
+            again = find(f"{at}")
+            assert again.code == whole.code
+            assert again.json["held_out"] == whole.json["held_out"], at
+            assert Path(f"{at}", JOURNAL).read_bytes() == journal
+            assert len(server.seen) == n - paid  # nothing is paid for twice
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["silence", "drips a body", "429 for a year", "401"])
+def test_a_search_on_a_hostile_server_stops_in_time_and_fails_fast(
+    noracle: Run,
+    server: RawServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_world(World(40))
+    server.act, server.requests, begun = ACTS[name], 0, time.monotonic()
+    ended = noracle(*SEARCH, server.url, "--max-seconds", SECONDS, "--timeout", 60, "--retries", 9)
+    assert ended.code == 3, ended.err
+    assert time.monotonic() - begun <= SECONDS + LATE
+    assert "stopped: " in ended.err
+    assert not ended.out or ended.json["held_out"] is None
+    assert server.requests <= (3 if name[0] == "4" else 8)

@@ -90,6 +90,15 @@ def test_no_arrow_lies_under_a_box(name: str) -> None:
             )
 
 
+def test_two_drawings_on_one_page_share_no_id() -> None:
+    drawn = [workflow_svg(load_workflow(name)) for name in ("cot", "debate")]
+    ids = [re.findall(r' id="([^"]+)"', svg) for svg in drawn]
+    assert ids[0]
+    assert not set(ids[0]) & set(ids[1])
+    for svg, own in zip(drawn, ids, strict=True):
+        assert set(re.findall(r"url\(#([^)]+)\)", svg)) == set(own)
+
+
 def test_text_of_a_workflow_cannot_break_out_of_the_svg() -> None:
     data = load_workflow("cot").to_dict()
     data["description"] = data["nodes"][0]["prompt"]["instruction"] = (

@@ -21,6 +21,8 @@ from noracle.evidence import Evidence
 from noracle.results import Kind
 from noracle.schemas import load_schema, schema_names
 from noracle.search.archive import SNAPSHOT, Found
+from noracle.search.backends.scripted import ScriptedModel
+from noracle.search.caller import Caller
 from noracle.search.candidates import Proposal
 from noracle.search.engine import search_workflows
 from noracle.search.fitness import ItemLabels, score_outcomes
@@ -28,7 +30,7 @@ from noracle.search.journal import JOURNAL
 from noracle.search.model import BudgetReached, Completion, ModelError, Request, Usage
 from noracle.search.referee import compare_scores
 from noracle.search.report import search_page
-from noracle.search.strategies import Mutate, make_strategy
+from noracle.search.strategies import Adas, Mutate, make_strategy
 from noracle.search.workflow import WorkflowError, load_workflow
 from tests.unit.search.searching import K, Listed, World, one_call, search
 
@@ -356,6 +358,19 @@ def test_failed_proposals_are_entries_with_a_problem_and_three_in_a_row_pause_th
     assert len(search(World(), tmp_path, strategy=Broken(error), generations=9).entries) == 8
     ended = search(World(), tmp_path, strategy=Listed([STEP, OTHER]), generations=9)
     assert ended.held_out is not None
+
+
+@pytest.mark.parametrize("generations", [1, 2])
+def test_a_designer_that_never_writes_a_workflow_opens_no_final_label(
+    tmp_path: Path, generations: int
+) -> None:
+    prose = Caller(ScriptedModel(lambda _: "I would think about it first."))
+    for _ in range(2):  # started again, it is no result either
+        made = Adas(task=World().task, generations=generations)
+        found = search(World(), tmp_path, strategy=made, designer=prose, generations=generations)
+        assert found.held_out is None
+        assert "no proposal was a workflow" in found.stopped
+        assert '"event":"end"' not in (tmp_path / JOURNAL).read_text(encoding="utf-8")
 
 
 def test_a_designer_that_does_not_reply_pauses_the_search_and_uses_no_generation_up(

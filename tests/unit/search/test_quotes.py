@@ -1,5 +1,5 @@
 """A designer that repeats everything that it is told: nothing of an item or a label is in any file
-but the transcript.
+but the two that hold exchanges as they were, which others cannot read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from noracle.search.model import Request
 from noracle.search.report import search_page
 from noracle.search.strategies import Adas, Aflow
 from noracle.search.task import Task, TaskItem
+from noracle.search.transcript import TRANSCRIPT, Transcript
 from noracle.search.vault import Quotes, Vault
+from noracle.search.view import view_page
 from tests.unit.search.searching import one_call
 
 K = 4
@@ -44,7 +46,7 @@ def repeat(request: Request) -> str:
 
 
 @pytest.mark.parametrize("strategy", ["adas", "aflow"])
-def test_nothing_of_an_item_is_in_journal_archive_winner_or_page(
+def test_nothing_of_an_item_is_in_any_file_but_the_two_of_exchanges(
     tmp_path: Path, strategy: str
 ) -> None:
     task = Task(name="ward", items=ITEMS)
@@ -58,21 +60,28 @@ def test_nothing_of_an_item_is_in_journal_archive_winner_or_page(
         told.append("\n".join(message.text for message in request.messages))
         return repeat(request)
 
-    with Cache.open(tmp_path / "calls.sqlite") as cache:
+    with (
+        Cache.open(tmp_path / "calls.sqlite") as cache,
+        Transcript(tmp_path / TRANSCRIPT) as transcript,
+    ):
+        designs = ScriptedModel(designer, name="designer")
         found = asyncio.run(
             search_workflows(
                 task,
                 vault,
                 strategy=made,
                 calls=Caller(ScriptedModel(lambda _: "ANSWER: A"), stores=[cache]),
-                designer=Caller(ScriptedModel(designer, name="designer"), stores=[cache]),
+                designer=Caller(designs, stores=[cache], transcript=transcript),
                 generations=4,
                 folder=tmp_path,
                 baselines=[one_call("plain")],
             )
         )
     assert any("CANARY" in text and "excluded option" in text for text in told)
-    kept = {path.name: path.read_text("utf-8") for path in tmp_path.glob("*.json*")}
+    exchanges = {"calls.sqlite", TRANSCRIPT}
+    kept = {p.name: p.read_text("utf-8") for p in tmp_path.iterdir() if p.name not in exchanges}
+    assert {"journal.jsonl", "archive.json"} <= kept.keys()
+    assert all((tmp_path / name).stat().st_mode & 0o077 == 0 for name in exchanges)
     kept["page"] = search_page(found)
     kept["winner"] = json.dumps(found.winner.to_dict())
     assert any("[item]" in text for text in kept.values())
@@ -80,6 +89,8 @@ def test_nothing_of_an_item_is_in_journal_archive_winner_or_page(
         assert not re.search(
             r"canary\d|canary option|came in with|case-\d+.{1,3}an expert", text, re.IGNORECASE
         ), name
+    assert not re.search("an expert excluded|canary", view_page(tmp_path), re.IGNORECASE)
+    assert "An expert excluded" in view_page(tmp_path, with_labels=True)
 
 
 def test_what_many_items_share_and_plain_words_stay() -> None:

@@ -118,7 +118,7 @@ def test_a_frame_that_is_no_exchange_is_an_error(tmp_path: Path) -> None:
 
 
 def searched(folder: Path) -> None:
-    """A search with a designer that quotes what it was told, all of it in one transcript."""
+    """A search with a designer, all exchanges in one transcript."""
     world = World(40)
     with Transcript(folder / TRANSCRIPT) as transcript:
         caller = Caller(ScriptedModel(world.reply), transcript=transcript)
@@ -145,13 +145,16 @@ def test_the_page_has_every_step_and_exchange_and_no_label_unless_asked(tmp_path
     found = list(read_exchanges(tmp_path / TRANSCRIPT))
     journal = (tmp_path / "journal.jsonl").read_text(encoding="utf-8")
     paid = sum(json.loads(line).get("cost", {}).get("calls", 0) for line in journal.splitlines())
-    assert sum("designer" not in e.about for e in found) == paid
+    designs = sum("designer" in e.about for e in found)
+    assert len(found) - designs == paid
     page = view_page(tmp_path)
-    assert page.count("<pre") >= 2 * len(found)
+    assert page.count("<pre") >= 2 * paid + designs  # of a designer: that it is hidden
+    assert page.count("--with-labels shows it") == designs > 0
     assert "question 3?" in page
     assert "excluded" not in page
     assert "<script" not in page
     told = view_page(tmp_path, with_labels=True)
+    assert told.count("<pre") >= 2 * len(found)
     assert "An expert excluded its answer" in told
     assert "0: plain" in page
     assert "held out" in page
