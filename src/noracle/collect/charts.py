@@ -110,7 +110,7 @@ def intervals_chart(systems: Sequence[SystemView], *, state: str = "open") -> st
         **{**frame, "name": "intervals", "title": "Intervals of all systems", "rows": rows},
         told="; ".join(said) or "no system yet",
         uprights=[x(q) for q in quarters],
-        marks=[(x(q), f"{q:.0%}", "middle") for q in quarters],
+        marks=[(x(q), f"{q:.0%}", "end" if q == 1 else "middle") for q in quarters],
     )
 
 
