@@ -1,8 +1,8 @@
 """Claims: 32 annotators at once are served at 300 loops/s from SQLite, 100 × as many as
 label-studio; at 200 loops/s from PostgreSQL.
 
-    python benchmarks/bench_collect.py [--only sqlite,postgresql,label-studio,size,backup,dashboard]
-    [--seconds 20] [--record]
+    python benchmarks/bench_collect.py
+    [--only sqlite,postgresql,label-studio,size,memory,backup,dashboard] [--seconds 20] [--record]
 
 A loop is: answer a question, get the next. Every request brings a session cookie and its CSRF
 token; every answer is on the disk and in the chain of events before it is acknowledged. The server
@@ -47,7 +47,7 @@ from _collect_worlds import (
 )
 from _common import emit
 
-PARTS = ("sqlite", "postgresql", "label-studio", "size", "backup", "dashboard")
+PARTS = ("sqlite", "postgresql", "label-studio", "size", "memory", "backup", "dashboard")
 Figures = dict[str, Any]
 
 
@@ -160,6 +160,40 @@ def size(args: argparse.Namespace, folder: Path) -> Figures:
         "rss_served_mib": served["rss_mib"],
         "loops_per_s": served["loops_per_s"],
         "met": took <= 30 and server.start_seconds <= 3 and served["rss_mib"] <= 200,
+    }
+
+
+def memory(args: argparse.Namespace, folder: Path) -> Figures:
+    """Memory and speed in ten parts of a long load: fifteen times as long as other measurements."""
+    part = 1.5 * args.seconds
+    world = make_world(
+        f"sqlite:///{folder / 'bench.db'}",
+        folder,
+        n_items=int(15_000 * part),
+        n_classes=4,
+        annotators=args.annotators,
+    )
+
+    async def load(server: Server) -> list[tuple[float, Figures]]:
+        clients, found = await join_all(server.url, world.tokens), []
+        for _ in range(10):
+            done = summary(*await loops(clients, seconds=part))
+            found.append((rss_mib(tree(server.process.pid)), done))
+        for client in clients:
+            await client.close()
+        return found
+
+    with Server(world) as server:
+        found = asyncio.run(load(server))
+    rss, errors = [mib for mib, _ in found], sum(done["errors"] for _, done in found)
+    return {
+        "seconds": round(10 * part),
+        "loops": sum(done["loops"] for _, done in found),
+        "loops_per_s": [done["loops_per_s"] for _, done in found],
+        "p99_ms": [done["p99_ms"] for _, done in found],
+        "rss_mib": rss,
+        "errors": errors,
+        "met": rss[-1] <= 1.1 * rss[1] and errors == 0,
     }
 
 
@@ -321,6 +355,7 @@ CLAIMS: dict[str, tuple[str, Callable[[argparse.Namespace, Path], Figures]]] = {
         label_studio,
     ),
     "size": ("100,000 items: import and seal ≤ 30 s, start ≤ 3 s, ≤ 200 MB", size),
+    "memory": ("five minutes of load: memory grows by ≤ 10 % after the first one", memory),
     "backup": ("10 of 10 copies under load are consistent; restore and verify ≤ 60 s", backup),
     "dashboard": ("live view ≤ 300 ms at 100,000 answers", dashboard),
 }

@@ -165,15 +165,16 @@ def page_pictures(folder: Path, chromium: str) -> None:
             asyncio.run(fill(running, share=0.06))
             url, owner = running.server.url, (demo.EMAIL, running.password)
             rater = (running.people[0].email, running.people[0].password)
-            with Client(url) as client:
+            with Client(url) as client, Client(url) as annotator:
                 client.sign_in(*owner)
-                make_projects(client, Path(name))
+                annotator.sign_in(*rater)
+                guest = make_projects(client, annotator, Path(name))
             with sync_playwright() as playwright:
                 launch = playwright.chromium.launch
                 browser = launch(executable_path=chromium, args=["--no-sandbox"])
                 faults = [
                     fault
-                    for who, paths in ((None, GUEST), (owner, MANAGER), (rater, ANNOTATOR))
+                    for who, paths in ((None, guest), (owner, MANAGER), (rater, ANNOTATOR))
                     for fault in walk(browser, url, who, paths, folder)
                 ]
                 browser.close()
@@ -183,8 +184,10 @@ def page_pictures(folder: Path, chromium: str) -> None:
         sys.exit("\n".join(faults))
 
 
-def make_projects(client: Client, folder: Path) -> None:
-    """A draft, a sealed project, and a closed one with all answers."""
+def make_projects(client: Client, annotator: Client, folder: Path) -> dict[str, str]:
+    """A draft, a sealed project, a closed one with all answers and a late system, and an open one of
+    each other protocol; returns the pages of somebody without an account.
+    """
     (folder / "items.csv").write_text(
         "id,question,choices\n" + "".join(f"q{k},Riddle {k}?,a|b|c\n" for k in range(12))
     )
@@ -205,14 +208,28 @@ def make_projects(client: Client, folder: Path) -> None:
             while asked is not None:
                 right = int(asked["content"]["text"].split()[1][:-1]) % 3 == pool
                 _, asked = rater.answer("closed", asked, "yes" if right else "no")
+    client.add_system("closed", "late-9", {f"q{k}": k % 3 for k in range(12)})
     client.close_project("closed")
     client.add_webhook("draft", "https://hooks.example.org/noracle")
+    for protocol in PROTOCOLS:
+        client.create(protocol, f"Riddles, {protocol}", {**spec, "protocol": protocol})
+        client.import_items(protocol, folder / "items.csv", columns=columns)
+        if protocol == "grade":
+            client.add_system("grade", "agent-7", {f"q{k}": k % 3 for k in range(12)})
+        client.seal(protocol)
+        client.open(protocol)
+        annotator.join(client.invite(protocol, pool=0 if protocol == "ordinary" else None))
+    alias = client.people("closed")["raters"][0]["alias"]
+    links = {"join": client.invite("grade"), "reset": client.reset_link("closed", alias)}
+    paths = {name: link.removeprefix(client.base_url) for name, link in links.items()}
+    return {"sign-in": "/sign-in", "not-found": "/nothing", **paths}
 
 
-GUEST = {"sign-in": "/sign-in", "not-found": "/nothing"}
+PROTOCOLS = ("judge-all", "pick-wrong", "ordinary", "grade")
 MANAGER = {
     "projects": "/",
     "new": "/new",
+    "account": "/account",
     **{f"{state}-setup": f"/p/{state}/setup" for state in ("draft", "sealed", "shapes", "closed")},
     "draft-seal": "/p/draft/setup?preview=seal",
     "draft-items": "/p/draft/items",
@@ -224,7 +241,20 @@ MANAGER = {
         for part in ("people", "audit", "export")
     },
 }
-ANNOTATOR = {"mine": "/", "work": "/p/shapes/work", "last": "/p/shapes/last"}
+ANNOTATOR = {
+    "mine": "/",
+    **{f"work-{protocol}": f"/p/{protocol}/work" for protocol in PROTOCOLS},
+    **dict.fromkeys(("work", "work-comment", "work-image", "work-offline"), "/p/shapes/work"),
+    "work-undo": "/p/grade/work",
+    "last-undo": "/p/grade/last",
+    "last": "/p/shapes/last",
+}
+CLICKED = {
+    "work-comment": "#comment summary",
+    "work-image": "a[data-zoom]",
+    "work-undo": "button.no",
+}
+CLICKED["work-offline"] = "button.no"
 
 
 def walk(
@@ -251,6 +281,10 @@ def walk(
             page.click("text=Look at the items")
             path = "/p/draft/items?item=nr&text=riddle"
         page.goto(url + path)
+        context.set_offline(name == "work-offline")
+        if name in CLICKED:
+            page.click(CLICKED[name])
+            page.wait_for_timeout(500)
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 800})
             for scheme in SCHEMES:
@@ -261,6 +295,7 @@ def walk(
                 options = {"runOnly": WCAG, "resultTypes": ["violations"]}
                 found = Axe().run(page, options=options).response["violations"]
                 faults += [f"{name} {width} {scheme}: {v['id']}" for v in found]
+        context.set_offline(False)
     context.close()
     return faults
 

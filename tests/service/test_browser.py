@@ -426,6 +426,9 @@ def test_a_closed_project_has_one_interval(browser: Any, world: dict[str, Any]) 
         assert len(seen) == 1, seen
         card.locator("summary").click()
         assert "at every look" in card.inner_text()
+        page.set_viewport_size({"width": 390, "height": 844})
+        right = "charts => charts.map(c => c.getBoundingClientRect().right)"
+        assert max(page.locator(".chart").evaluate_all(right)) <= 390, "what is latest is seen"
 
 
 def test_dashboard_refreshes_itself_and_every_look_is_logged(

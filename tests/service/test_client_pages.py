@@ -4,8 +4,11 @@ raters, closing; and files of Hugging Face.
 
 from __future__ import annotations
 
+import collections
+import inspect
 import io
 import json
+import re
 import time
 import zipfile
 from collections.abc import Iterator
@@ -18,10 +21,13 @@ pytest.importorskip("uvicorn", reason="the extra 'collect' is not installed")
 
 from noracle.collect import Client
 from noracle.collect.archive import read_archive
+from noracle.collect.chain import salted_hash
 from noracle.collect.errors import Conflict, Forbidden, NotFound, Refused, SignedOut
 from noracle.collect.formats import read_items
 from noracle.collect.model import Item, ProjectSpec
+from noracle.collect.service import projects
 from noracle.collect.verify import verify_archive
+from tests.service.test_security_routes import ALLOWED
 from tests.service.web_site import PASSWORD, Site, running
 
 SPEC = {"protocol": "partitioned", "classes": ["cat", "dog", "owl"], "gold_rate": 0.2}
@@ -112,6 +118,76 @@ def test_a_whole_project_through_the_client(site: Site, tmp_path: Path) -> None:
         assert all(g["right"] == g["of"] and g["low"] > 0.2 and g["high"] == 1 for g in gold)
         assert all(one["panel"]["right"] == one["panel"]["of"] == 4 for one in raters)
         assert all(one["seconds"] >= 0 and one["expired"] == 0 for one in raters)
+
+
+def test_people_and_answers_of_a_project_through_the_client(site: Site) -> None:
+    site.person("owner")
+    mine: dict[str, int | str | None] = {f"i{k}": k % 3 for k in range(6)}
+    salt, new = projects.new_salt(), "quite another password"
+    with Client(site.url) as boss, Client(site.url) as rater:
+        boss.sign_in("owner@example.org", PASSWORD)
+        boss.create("abc", "A B C", {"protocol": "judge-all", "classes": ["cat", "dog", "owl"]})
+        boss.import_items("abc", [Item(name=f"i{k}", content={"text": "t"}) for k in range(6)])
+        boss.seal("abc")
+        boss.commit_system("abc", "kept", salted_hash(salt, mine))
+        assert not boss.add_system("abc", "early", mine)
+        boss.open("abc")
+        rater.join(boss.invite("abc"), name="R", email="r@example.org", password=PASSWORD)
+        asked = rater.next("abc")
+        assert asked is not None
+        number, _ = rater.answer("abc", asked, "no|no|yes")
+        again = rater.undo("abc", number)
+        assert again is not None
+        assert again["question"] == asked["question"]
+        number, _ = rater.answer("abc", again, "yes|no|no")
+        rater.comment("abc", asked["question"], "Blurred.", broken=True)
+        rater.leave("abc")
+        with pytest.raises(Conflict, match="final"):
+            rater.undo("abc", number)
+        (said,) = boss.comments("abc")
+        assert (said["text"], said["broken"]) == ("Blurred.", True)
+        with pytest.raises(Forbidden):
+            rater.comments("abc")
+        assert boss.add_system("abc", "late", mine)
+        assert not boss.add_system("abc", "kept", mine, salt=salt)
+        rater.change_password(PASSWORD, new)
+        rater.sign_out(everywhere=True)
+        with pytest.raises(SignedOut):
+            rater.sign_in("r@example.org", PASSWORD)
+        rater.reset(boss.reset_link("abc", said["rater"]), PASSWORD)
+        assert [one["slug"] for one in rater.projects()] == ["abc"]
+        boss.remove("abc", said["rater"])
+        assert rater.projects() == []
+
+
+def test_the_client_has_a_method_for_every_route() -> None:
+    """The routes of the pages' own forms are the same calls of the services."""
+    called: set[tuple[str, str]] = set()
+
+    class Noted(Client):
+        def send(self, method: str, path: str, **_: Any) -> Any:
+            called.add((method, path))
+
+        def call(self, method: str, path: str, *_: object, **__: Any) -> Any:
+            called.add((method, path))
+            return collections.defaultdict(int, projects=[], comments=[], webhooks=[])
+
+    sample: dict[str, Any] = {"items": [], "answers": {}, "spec": {}, "columns": {}}
+    sample |= {"asked": {"question": 1, "key": "k"}}
+    with Noted("http://127.0.0.1:1") as client:
+        for name, method in inspect.getmembers(client, inspect.ismethod):
+            wanted = inspect.signature(method).parameters.values()
+            if name[0] != "_" and name not in ("send", "call", "talk", "keep", "close"):
+                bare = [w for w in wanted if w.default is w.empty and w.kind != w.VAR_KEYWORD]
+                method(**{w.name: sample.get(w.name, "x") for w in bare})
+        client.sign_out(everywhere=True)
+    plain = {(method, path.removeprefix("/api/v1")) for method, path in ALLOWED if "/api/" in path}
+    missing = {
+        (method, path)
+        for method, path in plain
+        if not any(m == method and re.fullmatch(re.sub(r"{\w+}", "x", path), p) for m, p in called)
+    }
+    assert missing == set()
 
 
 def unpacked(data: bytes) -> bytes:

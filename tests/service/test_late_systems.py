@@ -315,7 +315,10 @@ def test_the_pages_and_json_tell_of_late_systems_and_of_the_head(tmp_path: Path)
         assert (told.status, told.json()["late"]) == (201, False)
         told = owner.api("POST", f"{where}/systems", {"name": "c", "answers": mine})
         assert (told.status, told.json()["late"]) == (201, True)
-        assert owner.get("/p/demo").text.count("Uploaded after answers") == 1
+        page = owner.get("/p/demo").text
+        assert page.count("Uploaded after answers") == 1
+        assert page.count("valid at every look") == 2, "of a and b, in their charts"
+        assert "only if you look once" not in page
         assert owner.get("/p/demo/setup").text.count("Uploaded after answers") == 1
         late = {s["name"]: s["late"] for s in owner.api("GET", f"{where}/live").json()["systems"]}
         assert late == {"a": False, "b": False, "c": True}

@@ -237,7 +237,7 @@ def test_an_image_is_enlarged_by_keyboard(browser: Any, tmp_path: Path) -> None:
     from PIL import Image
 
     with io.BytesIO() as file:
-        Image.new("RGB", (300, 200), "white").save(file, "PNG")
+        Image.new("RGB", (300, 400), "white").save(file, "PNG")
         picture = clean_image(file.getvalue())
     with running(tmp_path) as site:
         owner, rater = site.person("owner"), site.person("rater")
@@ -253,7 +253,9 @@ def test_an_image_is_enlarged_by_keyboard(browser: Any, tmp_path: Path) -> None:
             page.focus("a[data-zoom]")
             page.keyboard.press("Enter")
             page.wait_for_selector("#zoom[open] img")
-            small = page.locator("#zoom img").bounding_box()["width"]
+            box = page.locator("#zoom img").bounding_box()
+            assert box["y"] + box["height"] <= 800, "all of it is seen at first"
+            small = box["width"]
             page.click("text=Larger")
             assert page.locator("#zoom img").bounding_box()["width"] > small
             page.keyboard.press("1")  # an enlarged image is not answered by accident

@@ -14,6 +14,7 @@ from noracle.collect.content import Picture
 from noracle.collect.errors import Conflict, NotFound, Refused, SignedOut, Throttled
 from noracle.collect.model import Item
 from noracle.collect.service import access, exports, people, projects
+from noracle.collect.service.answers import add_comment
 from noracle.collect.store.base import Store
 from noracle.collect.verify import verify_archive
 from tests.unit.collect.service_world import NOW, Service, spec_of, texts
@@ -75,11 +76,16 @@ def test_whole_life_of_a_project_on_each_database(service: Service) -> None:
 
 def test_a_forgotten_address_is_in_no_live_file(store: Store) -> None:
     """Bytes of the database, its log and its free pages; on PostgreSQL every row of every table,
-    and the files of the accounts.
+    and the files of the accounts and of the comments.
     """
     from pathlib import Path
 
     service = Service(store)
+    ready = service.ready(spec_of(k=3), texts(3))
+    (rater, token), *_ = ready.raters.items()
+    held = asyncio.run(store.next_question(token, ready.project, now=service.now))
+    assert held is not None
+    member, about = service.member(rater, ready.project), {"broken": False, "now": service.now}
     names = [f"somebody-{k:04}" for k in range(800)]  # many, so that pages split and merge
     for name in names:
         service.person(name)
@@ -91,6 +97,8 @@ def test_a_forgotten_address_is_in_no_live_file(store: Store) -> None:
                 w, f"account|{e}", limit=9, seconds=900.0, now=service.now
             )
         )
+        text = f"Ask {email}: this is blurred."
+        service.write(lambda w, t=text: add_comment(w, member, held.question, text=t, **about))
         service.write(lambda w, e=email: people.forget(w, e, now=service.now))
     store.scrub()
     if store.url.startswith("sqlite"):
@@ -108,12 +116,13 @@ def test_a_forgotten_address_is_in_no_live_file(store: Store) -> None:
         whole = repr(rows).encode()
         found = store.read_now(
             lambda w: w.one(
-                "SELECT current_setting('data_directory') AS d, pg_relation_filepath('person') AS p"
+                "SELECT current_setting('data_directory') AS d, pg_relation_filepath('person') AS p, "
+                "pg_relation_filepath('comment') AS c"
             )
         )
         assert found is not None
         store.write_now(lambda w: w.run("SELECT 1"))
-        whole += (Path(found["d"]) / found["p"]).read_bytes()
+        whole += b"".join((Path(found["d"]) / found[name]).read_bytes() for name in "pc")
     assert b"somebody-0000@example.org" in whole
     assert [name for name in gone if name.encode() in whole] == []
     keys = {access.token_hash(f"account|{name}@example.org").encode() for name in gone}

@@ -20,7 +20,7 @@ from noracle.collect.errors import Conflict, NotFound, Refused
 from noracle.collect.live import LiveView, live_view
 from noracle.collect.live.records import read_project
 from noracle.collect.model import HeldQuestion
-from noracle.collect.service import access, answers, exports, projects
+from noracle.collect.service import access, answers, exports, people, projects
 from noracle.collect.store import open_store
 from noracle.collect.store.base import Store, Work
 from noracle.collect.verify import verify_archive
@@ -388,6 +388,28 @@ def test_comments_are_kept_for_managers_and_stay_out_of_everything_else(
     assert o.judged() == ["unsure"]
     with pytest.raises(Conflict):
         say("late")
+
+
+def test_forgetting_erases_what_somebody_wrote_and_their_address(
+    office: Callable[..., Office],
+) -> None:
+    """The mark that an item is broken stays, and so do the words of others."""
+    o = office()
+    who = "SELECT email FROM person WHERE id = :p"
+    email = o.store.read_now(lambda w: w.one(who, p=o.people[0]))["email"]  # type: ignore[index]
+    said = [(0, "I know her. Dr. Erika M."), (1, f"Ask {email.upper()}!"), (1, "Blurred.")]
+    for person, text in said:
+        asked, me = o.next(person).question, o.member(person)
+        about: Any = {"text": text, "broken": person == 0, "now": o.now}
+        o.store.write_now(lambda w, a=asked, m=me, b=about: answers.add_comment(w, m, a, **b))
+    o.store.write_now(lambda w: people.forget(w, email, now=o.now))
+    found = o.store.read_now(lambda w: answers.comments_of(w, o.project))
+    assert [(c["text"], c["broken"]) for c in found] == [
+        ("", True),
+        ("", False),
+        ("Blurred.", False),
+    ]
+    assert verify_archive(o.archive()).passed
 
 
 def test_the_hot_path_and_undo_leave_the_tables_whole(store: Store) -> None:

@@ -28,6 +28,7 @@ from noracle.accuracy.estimate import (
     REPEATED,
     UNCHECKED,
     UNIFORM,
+    UNTOLD,
     Checks,
     right_verdicts,
     taking_repeats,
@@ -251,6 +252,8 @@ def _assumptions(
         rests.append(Assumption(name=SAME_RATES, detail=detail))
     if "graded" in designs:
         rests.append(GRADED)
+    if designs - {"graded"}:  # a grade is of an answer that was there before it
+        rests.append(UNTOLD)
     unsure = _n_unsure(counts)
     if unsure:
         detail = f"{unsure} items were judged unsure and are left out"

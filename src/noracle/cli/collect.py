@@ -401,8 +401,8 @@ class _ForgetOptions:
 
 @with_options()
 def forget(own: _ForgetOptions) -> None:
-    """Erase a person: name, address, password and sessions. What they answered stays, without a
-    name.
+    """Erase a person: name, address, password, sessions and comments. What they answered stays,
+    without a name.
     """
     from noracle.collect.service import people
 

@@ -56,7 +56,8 @@ def estimate_chart(system: SystemView, *, number: int = 0) -> str:
     edge = [*((x(p.n), y(p.high)) for p in path), *((x(p.n), y(p.low)) for p in reversed(path))]
     e = system.estimate
     between = f"{e.confidence:.0%} interval from {_percent(e.low)} to {_percent(e.high)}"
-    words = f"{e.quantity} {_percent(e.value)}, {between}, valid at every look"
+    words = f"{e.quantity} {_percent(e.value)}, {between}"
+    words += ", valid at every look" if e.guarantee.anytime else ""
     frame: dict[str, object] = {"width": width, "height": height}
     frame |= {"left": left, "right": right, "bottom": bottom}
     frame |= {"name": f"estimate-{number}", "middle": (left + width) / 2, "band": edge}
@@ -109,7 +110,7 @@ def intervals_chart(systems: Sequence[SystemView], *, state: str = "open") -> st
         **{**frame, "name": "intervals", "title": "Intervals of all systems", "rows": rows},
         told="; ".join(said) or "no system yet",
         uprights=[x(q) for q in quarters],
-        marks=[(x(q), f"{q:.0%}", "middle") for q in quarters],
+        marks=[(x(q), f"{q:.0%}", "end" if q == 1 else "middle") for q in quarters],
     )
 
 

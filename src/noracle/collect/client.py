@@ -13,7 +13,7 @@ import urllib.parse
 import zipfile
 from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from noracle.collect import errors
 from noracle.collect.model import Item, ProjectSpec, Role
@@ -24,6 +24,8 @@ try:
 except ImportError as error:  # pragma: no cover - depends on what is installed
     raise MissingExtra("noracle collect", "httpx", "collect") from error
 
+Answers = Mapping[str, int | str | None]
+Columns = Mapping[str, str] | None
 _REFUSALS = (errors.SignedOut, errors.Forbidden, errors.NotFound, errors.Conflict, errors.Refused)
 
 
@@ -89,10 +91,10 @@ class Talk:
         return value
 
 
-def invitation_path(invitation: str) -> str:
-    """The path of an invitation: of its token, or of the whole link."""
-    token = urllib.parse.quote(invitation.rstrip("/").rsplit("/", 1)[-1], safe="")
-    return f"/invitations/{token}"
+def path_of(kind: Literal["invitations", "resets"], link: str) -> str:
+    """The path of an invitation or of a reset: of its token, or of the whole link."""
+    token = urllib.parse.quote(link.rstrip("/").rsplit("/", 1)[-1], safe="")
+    return f"/{kind}/{token}"
 
 
 def answer_to(
@@ -200,20 +202,26 @@ class Client(Talk):
         account = {"email": email, "password": password}
         return str(self.keep(self.call("POST", "/session", account))["name"])
 
-    def sign_out(self) -> None:
-        """End the session."""
-        self.call("DELETE", "/session")
+    def sign_out(self, *, everywhere: bool = False) -> None:
+        """End the session, or all sessions of mine."""
+        self.call("DELETE", "/sessions" if everywhere else "/session")
         self.session = {}
         self._http.cookies.clear()
 
     def join(
         self, invitation: str, *, name: str = "", email: str = "", password: str = ""
     ) -> dict[str, Any]:
-        """Accept an invitation (its token, or the whole link): as a new person, or, without an
-        account, as the one who is signed in. Returns ``project, role, pools``.
-        """
+        """Accept an invitation (token or link), as who is signed in or as somebody new."""
         account = {"name": name, "email": email, "password": password}
-        return dict(self.keep(self.call("POST", invitation_path(invitation), account)))
+        return dict(self.keep(self.call("POST", path_of("invitations", invitation), account)))
+
+    def change_password(self, old: str, new: str) -> None:
+        """Another password of mine; all other sessions of mine end."""
+        self.call("POST", "/password", {"old": old, "password": new})
+
+    def reset(self, link: str, password: str) -> None:
+        """Set a new password with a link of :meth:`reset_link`, and begin a session."""
+        self.keep(self.call("POST", path_of("resets", link), {"password": password}))
 
     def projects(self) -> list[dict[str, Any]]:
         """``slug, name, state, role`` of my projects."""
@@ -232,11 +240,7 @@ class Client(Talk):
         self.call("PUT", f"/projects/{slug}/spec", _plain(spec))
 
     def import_items(
-        self,
-        slug: str,
-        items: Iterable[Item] | str | Path,
-        *,
-        columns: Mapping[str, str] | None = None,
+        self, slug: str, items: Iterable[Item] | str | Path, *, columns: Columns = None
     ) -> int:
         """Add items to a draft: as they are, or a file or folder (with its images) of the formats of
         :func:`noracle.collect.formats.read_items`. Returns how many.
@@ -267,11 +271,14 @@ class Client(Talk):
         """Stop asking, and reveal the seed; there is no way back."""
         return dict(self.call("POST", f"/projects/{slug}/close"))
 
-    def add_system(self, slug: str, name: str, answers: Mapping[str, int | str | None]) -> None:
-        """The answers of a system by item, None where it gave none; where they are graded, before
-        sealing.
-        """
-        self.call("POST", f"/projects/{slug}/systems", {"name": name, "answers": dict(answers)})
+    def commit_system(self, slug: str, name: str, commitment: str) -> None:
+        """Commit to answers (:func:`noracle.collect.chain.salted_hash`), to reveal them later."""
+        self.call("POST", f"/projects/{slug}/systems", {"name": name, "commitment": commitment})
+
+    def add_system(self, slug: str, name: str, answers: Answers, *, salt: str = "") -> bool:
+        """The answers of a system (``salt``: those of :meth:`commit_system`); whether it is late."""
+        sent = {"name": name, "answers": dict(answers), "salt": salt or None}
+        return bool(self.call("POST", f"/projects/{slug}/systems", sent)["late"])
 
     def live(self, slug: str) -> dict[str, Any]:
         """The estimates and checks now; the look is logged."""
@@ -285,6 +292,18 @@ class Client(Talk):
     def people(self, slug: str) -> dict[str, list[dict[str, Any]]]:
         """``people``, ``raters`` (how annotators work) and open ``invitations``."""
         return dict(self.call("GET", f"/projects/{slug}/people"))
+
+    def reset_link(self, slug: str, alias: str) -> str:
+        """A link with which a member sets a new password, once, within a day."""
+        return str(self.call("POST", f"/projects/{slug}/people/{alias}/reset")["link"])
+
+    def remove(self, slug: str, alias: str) -> None:
+        """End a membership; the answers stay under the alias."""
+        self.call("DELETE", f"/projects/{slug}/people/{alias}")
+
+    def comments(self, slug: str) -> list[dict[str, Any]]:
+        """``comment, item, place, rater, at, broken, text`` of all comments, as they came."""
+        return list(self.call("GET", f"/projects/{slug}/comments")["comments"])
 
     def invite(
         self, slug: str, role: Role = "annotator", *, pool: int | None = None, days: float = 7.0
@@ -302,9 +321,7 @@ class Client(Talk):
         return list(self.call("GET", f"/projects/{slug}/webhooks")["webhooks"])
 
     def add_webhook(self, slug: str, url: str) -> dict[str, Any]:
-        """Call this address on answers, at closing and on alarms; ``secret`` signs the calls
-        (:func:`noracle.collect.service.webhooks.signature_fits`).
-        """
+        """Call this address on answers, at closing and on alarms; ``secret`` signs the calls."""
         return dict(self.call("POST", f"/projects/{slug}/webhooks", {"url": url}))
 
     def remove_webhook(self, slug: str, webhook: int) -> None:
@@ -322,6 +339,19 @@ class Client(Talk):
         sent = answer_to(asked, value, **more)
         kept = self.call("POST", f"/projects/{slug}/answers", sent, again=True)
         return int(kept["answer"]), question_in(kept)
+
+    def comment(self, slug: str, question: int, text: str = "", *, broken: bool = False) -> None:
+        """Say something about an item, or that it is broken, to the managers."""
+        said = {"question": question, "text": text, "broken": broken}
+        self.call("POST", f"/projects/{slug}/comments", said)
+
+    def undo(self, slug: str, answer: int) -> dict[str, Any] | None:
+        """Take my last answer back while it is not final; returns its question, to be answered."""
+        return question_in(self.call("POST", f"/projects/{slug}/answers/{answer}/undo"))
+
+    def leave(self, slug: str) -> None:
+        """Make my last answer final now."""
+        self.call("POST", f"/projects/{slug}/leave")
 
     def amend(self, slug: str, answer: int, value: str, *, key: str) -> None:
         """Another value for my last answer; ``key`` is new for each, and the same when sent again."""

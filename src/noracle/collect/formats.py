@@ -379,9 +379,7 @@ def _truth(task: Mapping[str, Any], spec: ProjectSpec) -> str | None:
 def tasks_of(
     spec: ProjectSpec, items: Sequence[Mapping[str, Any]], answers: Iterable[Mapping[str, Any]]
 ) -> list[Record]:
-    """Items (``name, content``) and answers that count (``answer, item, shown, value, rater, kind,
-    seconds``) as tasks with annotations.
-    """
+    """Items (``name, content``) and the answers that count as tasks with annotations."""
     said: dict[str, list[Record]] = {item["name"]: [] for item in items}
     for answer in answers:
         said[answer["item"]].append(_annotation(spec, answer))

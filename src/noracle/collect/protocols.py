@@ -139,7 +139,7 @@ def _check_seed(seed: bytes) -> bytes:
     return bytes(seed)
 
 
-Chances = Mapping[str, Sequence[float]]
+Chances = Mapping[str, Sequence[float]] | None
 Hidden = tuple[int | None, Sequence[float] | None]
 Items = Sequence[Item]
 Options = dict[str, tuple[int, ...]]
@@ -165,11 +165,7 @@ class Sealed:
 
 
 def seal(
-    spec: ProjectSpec,
-    items: Items,
-    *,
-    seed: bytes | None = None,
-    propensities: Chances | None = None,
+    spec: ProjectSpec, items: Items, *, seed: bytes | None = None, propensities: Chances = None
 ) -> Sealed:
     """Draw all questions from a fresh seed, and everything that must be published with them.
 
@@ -205,7 +201,7 @@ def hidden_digest(seed: bytes, items: Mapping[str, Hidden]) -> str:
 
 
 def draw_routes(
-    spec: ProjectSpec, items: Items, seed: bytes, *, propensities: Chances | None = None
+    spec: ProjectSpec, items: Items, seed: bytes, *, propensities: Chances = None
 ) -> tuple[list[SealedRoute], Options]:
     """Draw every question of a project by its place, and the class at each place of the page for
     items with shuffled options. The draws depend on the names of the items, not on their order.
@@ -265,7 +261,7 @@ def _wanted(spec: ProjectSpec, n_main: int) -> int:
     return int(n_main * spec.gold_rate / (1 - spec.gold_rate) + 0.5)
 
 
-def _asked(spec: ProjectSpec, items: Items, seed: bytes, chances: Chances | None) -> Routes:
+def _asked(spec: ProjectSpec, items: Items, seed: bytes, chances: Chances) -> Routes:
     k, uniform = spec.n_classes, spec.draws / spec.n_classes
     for item in items:
         stream = Stream(seed, "route", item.name)
@@ -373,7 +369,7 @@ def _built_sets(n_places: int, size: int, n: int) -> list[tuple[int, ...]]:
     return sets
 
 
-def _check(spec: ProjectSpec, items: Sequence[Item], chances: Chances | None) -> None:
+def _check(spec: ProjectSpec, items: Sequence[Item], chances: Chances) -> None:
     k, n_known = spec.n_classes, sum(item.truth is not None for item in items)
     for before, item in zip([None, *items], items, strict=False):
         name, truth, content = item.name, item.truth, item.content
@@ -406,7 +402,7 @@ def _check_chances(spec: ProjectSpec, items: Sequence[Item], chances: Chances) -
     one = spec.protocol == "partitioned" and spec.draws == 1
     require(one, f"{rule}; got {spec.protocol}, {spec.draws} draws.")
     for item in items:
-        name, given = item.name, chances.get(item.name)
+        name, given = item.name, (chances or {}).get(item.name)
         known = given is not None or item.truth is not None
         require(known, f"propensities must name every item; got none for {name!r}.")
         fine = given is None or (len(given) == k and all(1e-9 <= c <= 1 for c in given))

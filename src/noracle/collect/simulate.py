@@ -87,7 +87,7 @@ class CrowdClient(sync.Talk):
     async def join(self, invitation: str, *, name: str, email: str, password: str) -> Any:
         """Accept an invitation (its token, or the whole link) as a new person, and begin a session."""
         account = {"name": name, "email": email, "password": password}
-        return self.keep(await self.call("POST", sync.invitation_path(invitation), account))
+        return self.keep(await self.call("POST", sync.path_of("invitations", invitation), account))
 
     async def next(self, project: str) -> dict[str, Any] | None:
         """The question that waits for this person, or None."""

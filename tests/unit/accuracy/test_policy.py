@@ -391,6 +391,13 @@ def test_every_check_speaks_of_the_assumption_in_the_table_and_only_some_prove()
     assert upload.finding == "b: uploaded after answers"
     assert [len(checks_for([upload], name)) for name in ("a", "b")] == [0, 1]
     assert [c.name for c in label_checks(late, systems=["a"])].count("time of upload") == 0
+    untold = "answers made without the verdicts"
+    with_late = compare_systems(late).guarantee
+    assert with_late.kind is Kind.HEURISTIC
+    assert [a.status for a in with_late.assumptions if a.name == untold] == ["failed"]
+    told = Evidence.from_tables(both, asked, n_classes=2)
+    unchecked = compare_systems(told, checks="none").guarantee
+    assert [a.status for a in unchecked.assumptions if a.name == untold] == ["assumed"]
     found.append(upload)
     assert {c.name for c in found} == set(POLICY)
     for check in found:

@@ -323,18 +323,12 @@ def _verdicts(project: Project, main: Rows) -> Check | None:
 
 
 def _check(
-    name: str,
-    p_value: float,
-    value: float,
-    finding: str,
-    method: str,
-    counts: Counts,
-    rests: str = RIGHT,
+    name: str, p: float, value: float, finding: str, method: str, counts: Counts, rests: str = RIGHT
 ) -> Check:
     """A check that can only refute."""
     seen: Any = {"statistic": value, "finding": finding, "method": method}
     seen |= {"counts": dict(counts), "refutes_only": True, "threshold": BUDGET[name]}
-    return Check(name=name, assumption=rests, p_value=p_value, **seen)
+    return Check(name=name, assumption=rests, p_value=p, **seen)
 
 
 def _routing(project: Project, main: Rows) -> Check | None:

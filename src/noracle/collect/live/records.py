@@ -1,6 +1,4 @@
-"""The questions and answers of a running project as arrays, and what a dashboard shows: frozen
-records, ready for JSON.
-"""
+"""The questions and answers of a running project as arrays, and the records of a dashboard."""
 
 from __future__ import annotations
 

@@ -199,9 +199,7 @@ def _predictions(work: Work, project: int, *, main: bool) -> dict[str, dict[str,
 
 
 def archive_of(work: Work, project: int, *, texts: bool = False) -> ProjectArchive:
-    """Everything that was drawn, asked and answered, for ``verify_archive`` by whoever holds the
-    database; what leaves of an open project is less (:func:`export_files`).
-    """
+    """All that was drawn, asked and answered; of an open project :func:`export_files` tells less."""
     row = project_of(work, project)
     rule = "The project must be sealed before it can be exported; it is a draft."
     Conflict.unless(row["state"] != "draft", rule)

@@ -363,21 +363,20 @@ def people_of(work: Work, member: Member) -> list[dict[str, Any]]:
 
 
 def forget(work: Work, email: str, *, now: float) -> int:
-    """Erase a person's address, name, password, sessions and pools; returns how many projects."""
-    rule = "There is no account with this e-mail address."
-    person = NotFound.given(find_person(work, email), rule)
+    """Erase a person's address, name, password, sessions, pools, comments; returns how many projects."""
+    person = NotFound.given(find_person(work, email), "There is no account with this address.")
     who = int(person["id"])
     projects = work.all(SQL.memberships, person=who)
     for row in projects:
         project = int(row["project_id"])
         _give_back(work, project, who, str(row["alias"]), now)
         work.log(project, "forgotten", {"alias": row["alias"]}, actor="system", at=now)
-    work.run("DELETE FROM pool_member WHERE person_id = :who", who=who)
-    for table in ("session", "device", "identity", "reset"):
+    for table in ("session", "device", "identity", "reset", "pool_member"):
         work.run(f"DELETE FROM {table} WHERE person_id = :who", who=who)  # noqa: S608 (our own names)
     tried = access.token_hash(f"account|{person['email']}")
     work.run("DELETE FROM throttle WHERE key = :key", key=tried)
     work.run(SQL.revoke_all_of, now=now, person=who)
+    work.run(SQL.forget_comments, person=who, email=person["email"])
     work.run(SQL.forget_person, now=now, person=who)
     return len(projects)
 

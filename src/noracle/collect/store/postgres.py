@@ -444,7 +444,7 @@ class PostgresStore(Store):
     def scrub(self) -> None:
         """Write the small table of accounts and its indexes anew, without rows that are gone."""
         with self._borrow() as connection:
-            connection.execute("VACUUM (FULL) person")
+            connection.execute("VACUUM (FULL) person, comment")
 
     def close(self) -> None:
         """Finish what waits, and close."""

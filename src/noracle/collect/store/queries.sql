@@ -214,6 +214,8 @@ UPDATE person SET locale = :locale WHERE id = :person
 -- name: forget_person
 UPDATE person SET email = NULL, name = NULL, password = NULL, locale = 'en', active = 0, forgotten_at = :now
 WHERE id = :person
+-- name: forget_comments
+UPDATE comment SET text = '' WHERE person_id = :person OR REPLACE(LOWER(text), :email, '') <> LOWER(text)
 -- name: invitation
 SELECT i.id, i.project_id AS project, j.slug, j.name, i.role, i.pool, i.expires_at, j.spec FROM invitation i
 JOIN project j ON j.id = i.project_id

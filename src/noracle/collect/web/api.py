@@ -1,6 +1,4 @@
-"""The JSON interface under ``/api/v1``: the session cookie with ``X-CSRF-Token``, or
-``Authorization: Bearer`` with the session token.
-"""
+"""The JSON interface, ``/api/v1``: a cookie with ``X-CSRF-Token``, or ``Authorization: Bearer``."""
 
 from __future__ import annotations
 
@@ -328,9 +326,7 @@ async def remove_member(slug: str, alias: str, ask: Ask) -> None:
 
 @router.post("/invitations/{token}")
 async def join(token: str, body: Join, request: Request) -> Response:
-    """Accept an invitation: as the person who is signed in (all fields empty), or with e-mail, name
-    and password.
-    """
+    """Accept an invitation: as who is signed in (all fields empty), or with an account."""
     web, newcomer = _visitor(request)
     if not body.email:
         person = await (await caller(request)).signed_in()
@@ -385,9 +381,7 @@ _ITEMS["properties"] = {"items": {"type": "array", "items": NewItem.model_json_s
 
 @router.post("/projects/{slug}/items", status_code=201, openapi_extra=_takes(_ITEMS))
 async def add_items(slug: str, request: Request, ask: Ask, file: FileName = "") -> Any:
-    """Add items to a draft: as JSON, or a whole file (``application/octet-stream``) whose name is
-    ``file``; ``item=…``, ``text=…`` and so on name its columns.
-    """
+    """Add items to a draft, as JSON or a file named ``file``; ``item=…``, ``text=…`` are columns."""
     spec = (await ask.member(slug)).spec
     if file and _media(request) == "application/octet-stream":
         wishes = request.query_params

@@ -161,7 +161,7 @@ async def _turn_away(response: Response, receive: Receive, send: Send) -> None:
 
 
 _REPORTS = ("tracing", "metrics", "logs", "operation_spans", "auto_configure")
-_QUIET: dict[str, Any] = {"docs_url": None, "redoc_url": None}
+_QUIET: dict[str, Any] = {"docs_url": None, "redoc_url": None, "redirect_slashes": False}
 _QUIET["openapi_url"] = "/api/v1/openapi.json"
 if "telemetry" in inspect.signature(FastAPI).parameters:
     _QUIET["telemetry"] = dict.fromkeys(_REPORTS, False)
@@ -208,13 +208,7 @@ def make_app(store: Store, *, settings: WebSettings) -> FastAPI:
         yield
         telling.cancel()
 
-    app = _App(
-        title="noracle collect",
-        version=__version__,
-        redirect_slashes=False,
-        lifespan=lifespan,
-        **_QUIET,
-    )
+    app = _App(title="noracle collect", version=__version__, lifespan=lifespan, **_QUIET)
     app.state.web = web
     for part in (api, work, pages, manage, oidc):  # tried in this order: the clicks first
         app.include_router(part.router)

@@ -1,6 +1,4 @@
-"""What pages and the JSON interface have in common: the open store, who asks, signing in, joining,
-asking, answering, looking.
-"""
+"""What pages and the JSON interface share: who asks, signing in, joining, answering, looking."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""My work: one question, its answer, the next one. It works with JavaScript off by a plain POST;
-with htmx only the question is swapped.
-"""
+"""My work: a question, its answer, the next one. Without JavaScript every answer is a plain POST."""
 
 from __future__ import annotations
 

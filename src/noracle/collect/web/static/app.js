@@ -80,9 +80,10 @@
     if (link && link.closest("[data-amend]")) { staying = true; }
     if (zoom && link && link.matches("[data-zoom]")) {
       event.preventDefault();
-      var image = link.querySelector("img").cloneNode();
+      var source = link.querySelector("img"), image = source.cloneNode();
       zoom.querySelector("div").replaceChildren(image);
-      zoom.dataset.size = "100";
+      zoom.dataset.size = Math.min(100, 75 * window.innerHeight / window.innerWidth * source.naturalWidth / source.naturalHeight) || 100; /* all of it */
+      image.style.width = zoom.dataset.size + "%";
       zoom.showModal();
     } else if (by) {
       var size = zoom.dataset.size * by.dataset.by;
