@@ -215,11 +215,11 @@ PAPER = Paper(
         Item(paper="climage", name=name, title=title, make=make, at_most=at_most)
         for name, title, make, at_most in (
             ("Table 1", "test accuracy by algorithm", table_1, 5),
-            ("Table 2", "labels drawn anew from the matrix", table_2, 350),
-            ("Table 3", "validation without true labels", table_3, 100),
+            ("Table 2", "labels drawn anew from the matrix", table_2, 170),
+            ("Table 3", "validation without true labels", table_3, 60),
             ("Figure 1", "how often each class is ruled out", figure_1, 30),
             ("Figure 2", "the matrix of labels", figure_2, 10),
-            ("Figure 3", "accuracy by the share of wrong labels", figure_3, 300),
+            ("Figure 3", "accuracy by the share of wrong labels", figure_3, 170),
         )
     ),
     sources=(
