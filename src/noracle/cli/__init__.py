@@ -193,7 +193,10 @@ def _globals(
         ),
     ] = 0,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print no warnings and no progress.")
+        bool,
+        typer.Option(
+            "--quiet", "-q", help="Print headlines only: no details, warnings or progress."
+        ),
     ] = False,
 ) -> None:
     settings.debug, settings.verbose, settings.quiet = debug, verbose, quiet

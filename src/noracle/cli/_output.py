@@ -206,9 +206,13 @@ def say(text: str, *, style: str = "") -> None:
 
 
 def say_card(card: str) -> None:
-    """Print a card and an empty line; its headline stands out on a terminal."""
+    """Print a card and an empty line; its headline stands out on a terminal, and is all that
+    ``--quiet`` prints.
+    """
     headline, _, rest = card.partition("\n")
     say(headline, style="bold red" if "HEURISTIC" in headline or "FAILED" in headline else "bold")
+    if settings.quiet:
+        return
     say(rest + "\n" if rest else "")
 
 

@@ -350,34 +350,13 @@ def _joint_note(oversight: Oversight) -> str:
 
 def limits(line: SystemLine) -> tuple[str, str]:
     """Value and interval of a system as people write them; a dash where there is no number."""
-    digits = _digits(line.high - line.low)
+    digits = words.digits_for(line.high - line.low) - 2
     value = words.percent(line.value, f".{digits}f") if math.isfinite(line.value) else "—"
     if math.isnan(line.low) or math.isnan(line.high):
         return value, "unknown"
     if line.low <= 0 and line.high >= 1:
         return value, "anything from 0 % to 100 %"
     return value, f"{100 * line.low:.{digits}f} to {words.percent(line.high, f'.{digits}f')}"
-
-
-def _digits(width: float) -> int:
-    """Decimals of a percentage beside an interval of this width."""
-    return words.digits_for(width) - 2
-
-
-def _bar(name: str, low: float, high: float, value: float, **more: Any) -> Bar:
-    """One row in percent; ``low`` and ``high`` may be unknown."""
-    d = _digits(high - low)
-    known, dot = math.isfinite(low) and math.isfinite(high), math.isfinite(value)
-    exact = f"{name}: " + (words.percent(value, f".{d + 1}f") if dot else "no single value")
-    if known:
-        exact += f", from {100 * low:.{d + 1}f} to {words.percent(high, f'.{d + 1}f')}"
-    d = 0 if (low, high) == (0, 1) else d
-    span = f"{100 * low:.{d}f}{'–' if low >= 0 else ' to '}{100 * high:.{d}f}".replace("-", "−")
-    span = span if known else "unknown"
-    said = words.percent(value, f".{d}f").replace("-", "−") if dot else ""
-    return Bar(
-        name=name, low=low, high=high, value=value, said=said, more=span, exact=exact, **more
-    )
 
 
 _CLAIMED = re.compile(r"\s*(?:accuracy|grade)\s*>=?\s*([\d.]+(?:/\d+)?)\s*")
@@ -402,7 +381,7 @@ def systems_chart(oversight: Oversight) -> tuple[Bars | None, str]:
         empty = "open" if not s.high - s.low < 1 else ""
         look = "hint" if broken or (weak is not None and weak.kind is Kind.HEURISTIC) else empty
         bracket = tuple(lane[i] for lane in lanes)
-        rows.append(_bar(s.system, s.low, s.high, s.value, look=look, place=place, lanes=bracket))
+        rows.append(Bar.of(s.system, s.low, s.high, s.value, look=look, place=place, lanes=bracket))
     claim = oversight.inventory.settings.claim
     stated = _CLAIMED.fullmatch(claim)
     at = float(Fraction(stated[1])) if stated else math.nan
@@ -520,21 +499,21 @@ def _multiples(anchor: str, step: Step) -> Iterator[Bars]:
                 (r.quantity, "estimate" if plain.is_share(r) else "number"), []
             )
             look = "hint" if r.guarantee.kind is Kind.HEURISTIC else ""
-            rows.append(_bar(r.subject, r.low, r.high, r.value, look=look))
+            rows.append(Bar.of(r.subject, r.low, r.high, r.value, look=look))
         elif isinstance(r, Certificate):
             rows = groups.setdefault(("advantage over the average annotator", "zero"), [])
             look = "" if r.certified else "open"
-            rows.append(_bar(r.subject, r.low, max(r.value, r.low), r.value, look=look))
+            rows.append(Bar.of(r.subject, r.low, max(r.value, r.low), r.value, look=look))
         elif isinstance(r, Ranges) and _plain(r):
             rows = groups.setdefault((r.subject or "possible values", "range"), [])
             found = sorted(r.ranges, key=lambda x: not x.name.startswith("grade of"))
-            rows += [_bar(x.name, x.low, x.high, math.nan) for x in found]
+            rows += [Bar.of(x.name, x.low, x.high, math.nan) for x in found]
         elif isinstance(r, Comparison):
             rows = groups.setdefault(("difference of accuracy", "zero"), [])
             for d in drawn_differences(r):
                 look = "open" if d.verdict == "not separable" else ""
                 name = f"{short_name(d.first, 20)} − {short_name(d.second, 20)}"
-                rows.append(_bar(name, d.low, d.high, d.value, look=look))
+                rows.append(Bar.of(name, d.low, d.high, d.value, look=look))
     for i, ((title, form), rows) in enumerate([*groups.items()][:_MOST_PLOTS]):
         seen = [v for b in rows for v in (b.low, b.high, b.value) if math.isfinite(v)]
         unit = form != "number" and bool(seen) and min(seen) >= -1 and max(seen) <= 1
