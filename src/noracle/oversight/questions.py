@@ -41,6 +41,8 @@ from noracle.ppi import (
     plan_labels,
 )
 from noracle.ranking import rank_systems
+from noracle.report.budgets import narrowing
+from noracle.report.proofs import uses_of
 from noracle.results import Check, Estimate, Plan, Proof, Result
 from noracle.superhuman.agreement import Statistic, estimate_agreement
 from noracle.superhuman.ceiling import estimate_ceiling
@@ -291,7 +293,7 @@ def needs_answers(loaded: Loaded) -> str:
         graded = "Answers are graded and their classes are not known: free text is right or wrong by its grade alone."
         return graded if loaded.free_text else ""
     if loaded.rated is not None:
-        return "There are no answers of systems, and raters can be graders only in a wide table, with one column a rater."
+        return "There are no answers of systems, and raters can be graders only in a wide table, with one column per rater."
     return "There are no answers. Add a table with columns item, system, answer."
 
 
@@ -337,6 +339,9 @@ def _prove(asking: Asking, verb: str, prove: Callable[..., Proof]) -> StepOutcom
         words = [*words, "--ignore-judgements"]
     claim, limit = claim_of(loaded.settings), float(loaded.settings.time_limit)
     proof = prove(sketch, claim, time_limit=limit)
+    uses = uses_of(proof)  # the page shows them, so the JSON has them
+    if uses is not None:
+        proof = dataclasses.replace(proof, diagnostics={**proof.diagnostics, "uses": uses})
     return asking.outcome([proof], verb, [*flags(spec=claim), *words, *flags(time_limit=limit)])
 
 
@@ -379,7 +384,7 @@ GUESS = 0.7
 def needs_target(loaded: Loaded) -> str:
     """Scores of raters, and which of them is the gold one."""
     if loaded.scores is None:
-        return "There are no scores of raters. Add a table with one column a rater, or with columns item, rater, value."
+        return "There are no scores of raters. Add a table with one column per rater, or with columns item, rater, value."
     if not loaded.settings.target:
         return "Nobody said which rater is the gold one. Write target = 'NAME' into noracle.toml."
     return ""
@@ -434,6 +439,8 @@ def needs_prices(loaded: Loaded) -> str:
 def budget(asking: Asking) -> StepOutcome:
     """Which raters to ask about how many items, for the budget or for the half-width."""
     from noracle.ppi.expected import make_label
+    from noracle.ppi.planner import budget_path
+    from noracle.ppi.verify import price_of
 
     loaded, s, p = asking.loaded, asking.loaded.settings, asking.loaded.prices
     common: dict[str, Any] = {"prices": p.raters, "per_item": p.overhead}
@@ -453,6 +460,14 @@ def budget(asking: Asking) -> StepOutcome:
         half_width=goal.get("half_width"),
         budgets=goal.get("budget"),
     )
+    each = {name: price_of(plan, name) for name in plan.buy}
+    shown = {  # what the page says of it
+        "path": [point._asdict() for point in budget_path(plan)],
+        "set_prices": each,
+        "set_costs": {name: round(n * each[name], 9) for name, n in plan.buy.items()},
+        "narrowing": narrowing(plan),
+    }
+    plan = dataclasses.replace(plan, diagnostics={**plan.diagnostics, **shown})
     told = {name: float(price) for name, price in loaded.told_prices.items()}
     k = loaded.n_classes if any(name != "ordinary" for name in p.labels) else None
     words = flags(pilot=loaded.scores, target=s.target, have="pilot", prices=loaded.price_file)
