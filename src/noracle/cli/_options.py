@@ -32,8 +32,19 @@ from typing import (
 
 import typer
 
-from noracle.cli._bars import MOST_CARDS, best_line, estimate_lines, in_columns
-from noracle.cli._output import check_target, read_json, say, say_card, say_json, settings, working
+from noracle.cli._output import (
+    MOST_CARDS,
+    best_line,
+    check_target,
+    estimate_lines,
+    in_columns,
+    read_json,
+    say,
+    say_card,
+    say_json,
+    settings,
+    working,
+)
 from noracle.counts import AccuracyCounts, check_n_classes
 from noracle.errors import (
     ArgumentError,

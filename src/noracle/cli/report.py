@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from noracle.cli import _options as opt
-from noracle.cli._bars import bars_lines
 from noracle.cli._options import Sources, argument, only, option, panel, with_options
-from noracle.cli._output import check_target, say, say_json, settings, write_json
+from noracle.cli._output import bars_lines, check_target, say, say_json, settings, write_json
 from noracle.errors import require
 from noracle.evidence.classes import Invalid
 

@@ -16,7 +16,7 @@ import referencing
 
 import noracle as library
 from noracle.cli import app
-from noracle.cli._bars import estimate_lines
+from noracle.cli._output import estimate_lines
 from noracle.schemas import load_schema, schema_names
 from tests.unit.cli.conftest import CANARY, Run
 
