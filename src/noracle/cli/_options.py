@@ -264,7 +264,7 @@ JsonOutput = Annotated[Output, without("html")]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Records:
-    """Records of estimates that others read."""
+    """Records of estimates for other tools."""
 
     eval_results: File = _output(
         "Evaluation results (YAML) for .eval_results/ of the model's repository on the Hugging Face Hub."

@@ -135,7 +135,7 @@ def _texts(have: Have, folder: str, sources: Sequence[str]) -> dict[str, str]:
         rows = [
             f"| {s.kind} | {', '.join(map(_from_here, s.paths))} | {s.why} |" for s in found.sources
         ]
-        rows += [f"| left aside | {u.path} | {u.reason} |" for u in found.unused]
+        rows += [f"| ignored | {u.path} | {u.reason} |" for u in found.unused]
         values["table"] = "\n".join(["| what | file | how it is known |", "|---|---|---|", *rows])
         texts = {"noracle.toml": _settings(title, folder, found)}
     text = template(f"init-{'nothing' if have == 'nothing' else 'files'}-README.md")

@@ -212,17 +212,17 @@ def _given(chosen: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def found_lines(inventory: Inventory) -> list[str]:
-    """What was found, one line each, and what was left aside."""
+    """What was found, one line each, and what was ignored."""
     lines = []
     for source in inventory.sources:
         paths, left = ", ".join(source.paths[:_MOST_PATHS]), len(source.paths) - _MOST_PATHS
         more = f" and {left:,} more" if left > 0 else ""
         rows = "" if source.n_rows is None else f", {source.n_rows:,} rows"
         lines.append(f"found {source.kind}: {paths}{more} ({source.why}{rows})")
-    lines += [f"left aside {u.path}: {u.reason}" for u in inventory.unused[:_MOST_UNUSED]]
+    lines += [f"ignored {u.path}: {u.reason}" for u in inventory.unused[:_MOST_UNUSED]]
     left = len(inventory.unused) - _MOST_UNUSED
     if left > 0:
-        lines.append(f"left aside {left:,} more; the report names them")
+        lines.append(f"ignored {left:,} more; the report names them")
     return [*lines, *inventory.notes]
 
 

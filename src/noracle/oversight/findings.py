@@ -144,7 +144,7 @@ def find_contradictions(
 ) -> tuple[Finding, ...]:
     """Hold the parts of a report against each other; disagreements come first.
 
-    Where items are ``weighted`` an accuracy is no share of items, and is not held against what
+    Where items are ``weighted`` an accuracy is no share of items, and is not compared with what
     whole items prove. Without ``same_items`` nothing follows from ratings for answers.
 
     Notes

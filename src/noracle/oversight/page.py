@@ -178,8 +178,8 @@ def render_oversight(oversight: Oversight, *, command: str | None = None) -> str
             together_answer=f"{words.percent(oversight.confidence)}, for everything together",
             inventory=oversight.inventory,
             found=_found_table(oversight.inventory),
-            unused=_text_table("Left aside", ("file", "why"), unused),
-            found_answer=f"{_count(n_files, 'file')}; {_count(len(unused), 'file')} left aside",
+            unused=_text_table("Ignored", ("file", "why"), unused),
+            found_answer=f"{_count(n_files, 'file')}; {_count(len(unused), 'file')} ignored",
             shown=shown,
             findings=_findings_table(oversight.findings),
             agree_answer=f"No: {_count(n_against, 'statement')} cannot be kept"
@@ -392,7 +392,7 @@ def systems_chart(oversight: Oversight) -> tuple[Bars | None, str]:
 
 
 def ties(names: Sequence[str], comparison: Comparison) -> list[tuple[int, int]]:
-    """Runs of neighbours, as long as can be, in which no two systems are separated."""
+    """Runs of neighbours, as long as possible, in which no two systems are separated."""
     place = {name: i for i, name in enumerate(names)}
     near: dict[int, set[int]] = {}
     for d in comparison.differences:
@@ -571,8 +571,7 @@ def _assumptions(
 
     for line in oversight.systems:
         take(line.guarantee, leads=True)
-    # What is read out of labels under other assumptions, to see what then happens, is no news of
-    # these.
+    # Labels read under other assumptions, to see what then happens, say nothing new about these.
     told_of = [one for one in shown if one.step.name != "checks"]
     for one in sorted(told_of, key=lambda one: one.step.name != "comparison"):
         leads = one.step.name == "comparison" or not oversight.systems
@@ -621,7 +620,7 @@ def _findings_table(findings: Sequence[Finding]) -> ContentTable:
     said = {True: "yes", False: "NO"}
     rows = [(said[f.agrees], " and ".join(f.between), f.subject, f.statement) for f in ordered]
     header = ("agree", "parts", "about", "what follows")
-    return _text_table("Parts held against each other", header, rows)
+    return _text_table("Parts compared with each other", header, rows)
 
 
 def sentence(text: str) -> str:

@@ -49,7 +49,7 @@ from noracle.superhuman.ceiling import estimate_ceiling
 from noracle.superhuman.certify import certify_superhuman
 
 StepOutcome = tuple[tuple[Result, ...], str]
-"""Results and the command that makes them again."""
+"""Results and the command that reproduces them."""
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -77,7 +77,7 @@ class Asking:
     def outcome(
         self, results: Sequence[Result], verb: str, words: Sequence[str], *said: str
     ) -> StepOutcome:
-        """The results, and the command that makes them again with the options that are ``said``."""
+        """The results, and the command that reproduces them with the options that are ``said``."""
         s = self.loaded.settings
         known = {
             "repeats": flags(repeats=None if s.repeats == "mean" else s.repeats),

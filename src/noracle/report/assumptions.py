@@ -36,7 +36,7 @@ PLAIN: Mapping[str, str] = {
     "the same pool of annotators": "The statement is about the people who annotated here, not about other people.",
     "same number of annotations per item": "Every item got equally many ratings by plan, not by chance.",
     "who annotates an item does not depend on the item": "Nobody picked the items that they rated.",
-    "the vote does not see the system": "The system's answers had no part in the ratings that it is held against.",
+    "the vote does not see the system": "The system's answers had no part in the ratings that it is compared with.",
     "aggregate fixed without these items": "The joint label of the annotators was not tuned on the items of the test.",
     "known answers and ruled-out labels are true": "The labels that were taken as known are right.",
     "the trusted claims are true": "What was given as certain about some raters is true.",
