@@ -85,7 +85,7 @@ def command(
     given: Annotated[Sources, only("n_classes", "classes", "protocol", "columns", "no_answer")],
     records: Annotated[opt.Records, only("events", "badge")],
 ) -> None:
-    """Say everything that the evidence in a folder allows, on one page.
+    """Report everything that the evidence in a folder supports, on one page.
 
     Tables are recognised by their columns; noracle.toml in the folder, and the options here, say
     what cannot be guessed. Exit code 1 says that parts of the evidence contradict each other or
@@ -252,7 +252,7 @@ def _say_report(
         say(line)
     asked = [s for s in oversight.steps if s.status != "done"]
     if asked:
-        say(f"not said: {', '.join(s.name for s in asked)}; the report says why")
+        say(f"not answered: {', '.join(s.name for s in asked)}; the report says why")
     if oversight.next_steps:
         best = oversight.next_steps[0]
         cost = words.price(best, oversight.inventory)

@@ -144,7 +144,7 @@ def write_oversight(
     ...     rows = "".join(f"{i},{rater},{i % 3}\n" for i in range(30) for rater in ("ann", "bob"))
     ...     _ = Path(folder, "ratings.csv").write_text("item,rater,label\n" + rows, encoding="utf-8")
     ...     page = write_oversight(folder + "/report.html", oversee(folder))
-    ...     "What is not said, and why?" in page.read_text(encoding="utf-8")
+    ...     "What could not be answered, and why?" in page.read_text(encoding="utf-8")
     True
     """
     return write_text(path, render_oversight(oversight, command=command))
@@ -182,11 +182,11 @@ def render_oversight(oversight: Oversight, *, command: str | None = None) -> str
             found_answer=f"{_count(n_files, 'file')}; {_count(len(unused), 'file')} ignored",
             shown=shown,
             findings=_findings_table(oversight.findings),
-            agree_answer=f"No: {_count(n_against, 'statement')} cannot be kept"
+            agree_answer=f"No: {_count(n_against, 'statement')} contradicted"
             if n_against
             else f"Yes, in {_count(len(oversight.findings), 'comparison')}"
             if oversight.findings
-            else "Nothing to hold against each other",
+            else "Nothing to compare",
             kinds=[(k.label, words.KINDS[k]) for k in sorted(guarantees)],
             assumptions=assumptions,
             others=others,
@@ -221,9 +221,9 @@ def price(step: NextStep, inventory: Inventory) -> str:
 def lead(oversight: Oversight) -> str:
     """One sentence: the most that can be said."""
     if contradictions(oversight.findings):
-        return "Parts of this evidence contradict each other. Do not rely on the numbers before that is settled."
+        return "Parts of this evidence contradict each other. Do not rely on the numbers until that is resolved."
     if oversight.contradictions:
-        guess = "Read what rests on them as a guess before that is repaired."
+        guess = "Until that is fixed, treat every number that rests on them as a guess."
         return f"The labels failed a check. {guess}"
     systems, steps = oversight.systems, oversight.steps
     known = [s for s in ranked(systems) if math.isfinite(s.low) and s.high - s.low < 1]
@@ -253,7 +253,7 @@ def lead(oversight: Oversight) -> str:
     if systems:
         missing = {s.name: s for s in steps if s.status == "not possible"}
         those = "the system is" if len(systems) == 1 else f"the {n} systems are"
-        labels = "these labels are too few" if "accuracy" not in missing else "there are no labels"
+        labels = "there are too few labels" if "accuracy" not in missing else "there are no labels"
         return f"Nothing can be said yet about how accurate {those}: {labels}."
     preferred = first_of({s.name: s for s in steps}, "preference", Comparison)
     if preferred is not None:
@@ -313,16 +313,16 @@ def fired_alarm(steps: Iterable[Step]) -> Proof | None:
 def joint_sentence(oversight: Oversight) -> str:
     """The joint guarantee in one sentence, and which statements are not part of it."""
     if contradictions(oversight.findings):
-        return "There is no joint promise: the parts contradict each other, so something that they rest on is not true."
+        return "There is no joint promise: the parts contradict each other, so at least one assumption is false."
     weak, joint = left_out(oversight.steps), joint_guarantee(oversight.steps)
     if joint.kind == Kind.HEURISTIC:
-        nothing = "Nothing is stated, so nothing is promised."
+        nothing = "Nothing is claimed, so nothing is promised."
         return "There is no joint promise: no statement here has one." if weak else nothing
-    said = "This holds for every possible answer key, if what it rests on is true."
+    said = "This holds for every possible answer key, provided the assumptions are true."
     if joint.error_rate > 0:
         rate = min(1.0, max(joint.error_rate, 1 - oversight.confidence))
         confidence = plain.confidence_of(rate)
-        said = f"With at least {confidence} confidence all intervals hold, if what they rest on is true."
+        said = f"All intervals hold together with at least {confidence} confidence, provided the assumptions are true."
     names = [name for name in weak if name in ("accuracy", "comparison", "ranges")]
     return f"{said} This leaves out {', '.join(names)}." if names else said
 

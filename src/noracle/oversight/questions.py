@@ -182,7 +182,9 @@ def comparison(asking: Asking) -> StepOutcome | str:
     """All differences of accuracies together, on the labels that all systems share."""
     patterns = asking.loaded.patterns
     if not any(p.verdict != "unsure" for p in patterns.patterns):
-        return "No labelled item was put to all systems. Ask every system about the labelled items."
+        return (
+            "No labelled item was answered by all systems. Run every system on the labelled items."
+        )
     checked = for_comparison(asking.label_checks)
     result = compare_systems(patterns, confidence=asking.level, checks=checked)
     words = asking.loaded.evidence_words()
@@ -193,7 +195,7 @@ def needs_judge(loaded: Loaded) -> str:
     """Grades of everything by a judge, and of some by people."""
     if loaded.judged is not None and loaded.people:
         return ""
-    return "No rater graded everything beside others that graded some. Let a model grade all answers, and name it in a column rater."
+    return "No rater graded everything while others graded some. Have a model grade all answers, and name it in a column rater."
 
 
 def judge(asking: Asking) -> StepOutcome | str:
@@ -386,7 +388,7 @@ def needs_target(loaded: Loaded) -> str:
     if loaded.scores is None:
         return "There are no scores of raters. Add a table with one column per rater, or with columns item, rater, value."
     if not loaded.settings.target:
-        return "Nobody said which rater is the gold one. Write target = 'NAME' into noracle.toml."
+        return "No gold rater is named. Write target = 'NAME' in noracle.toml."
     return ""
 
 
@@ -549,7 +551,7 @@ def needs_two(loaded: Loaded) -> str:
     if loaded.votes is None:
         return _NO_RATINGS
     if int(loaded.votes.n_ratings.max(initial=0)) < 2:
-        return "Every item has one rating, and nobody checked it. Let a second person rate some of the items."
+        return "Every item has only one rating. Have a second person rate some of them."
     return ""
 
 
@@ -585,7 +587,7 @@ def needs_judged(loaded: Loaded) -> str:
             else "The answers cannot be read beside these ratings. Write both as long tables: item, system, answer and item, rater, label."
         )
     if not any(int(votes.answers[s][:, :-1].sum()) for s in loaded.judged_systems):
-        return "No system answered an item that was rated. Let the systems answer the rated items."
+        return "No system answered a rated item. Run the systems on the rated items."
     return ""
 
 

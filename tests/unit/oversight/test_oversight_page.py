@@ -135,8 +135,8 @@ def test_the_first_screen_says_value_interval_promise_what_it_rests_on_and_the_n
         "91.0 %",
         "87.0–94.0",
         "cannot be told apart with these labels",
-        "% confidence all intervals hold, if what they rest on is true.",
-        "The items are a fair sample of the work that you care about.",
+        "All intervals hold together with at least ",
+        "The items are a representative sample of the work you care about.",
         "assumed",
         "How to check it:",
         "checked, p = 0.41",
@@ -149,7 +149,7 @@ def test_the_first_screen_says_value_interval_promise_what_it_rests_on_and_the_n
 
 def test_what_is_not_said_is_named_with_what_would_make_it_possible() -> None:
     text = Outline(render_oversight(whole())).said
-    tail = text.split("What is not said, and why?")[1]
+    tail = text.split("What could not be answered, and why?")[1]
     assert "How accurate can people be?" in tail
     assert "Add a table item, rater, label." in tail
     assert "It stopped with an error. the pilot has one row" in tail
@@ -169,7 +169,7 @@ def test_a_contradiction_stands_before_everything_else_and_there_is_no_joint_pro
     said = Outline(text).said
     assert "Do not rely on the numbers" in said
     assert "There is no joint promise: the parts contradict each other" in said
-    assert "all intervals hold" not in said
+    assert "intervals hold together" not in said
 
 
 def test_names_from_files_are_escaped_and_cannot_turn_the_page_round() -> None:
@@ -429,9 +429,9 @@ def test_every_number_of_the_page_of_the_demo_is_in_its_json(tmp_path: Path) -> 
     [
         (1.0, 1.0, 1.0, "agent-7 is right on 100.0 % of the items (100.0 to 100.0 %)."),
         (0.5, 0.4999999, 0.5000001, "agent-7 is right on 50.000000 % of the items"),
-        (math.nan, 0.0, 1.0, "how accurate the system is: these labels are too few."),
+        (math.nan, 0.0, 1.0, "how accurate the system is: there are too few labels."),
         (math.nan, 0.2, 0.8, "agent-7 is right on 20.0 to 80.0 % of the items."),
-        (math.nan, math.nan, math.nan, "how accurate the system is: these labels are too few."),
+        (math.nan, math.nan, math.nan, "how accurate the system is: there are too few labels."),
     ],
 )
 def test_one_system_in_a_sentence_at_the_edges(
