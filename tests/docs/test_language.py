@@ -29,7 +29,7 @@ COUNTED = (
     r"replies|rows?|scores|seconds|steps|tables|tokens|values|verdicts|votes|weights|words|worlds)"
 )
 SMALL = r"(?!(?:as|asks|at|but|by|can|for|has|if|in|is|makes|needs|not|of|on|or|over|than|that|to|uses|was|when|where|who|whose|with)\b)"
-SO_MANY = rf"(?:one {SMALL}\w+|(?:two|three|four|five|several|many|\d[\d,]*\b) {SMALL}\w+s)"
+SO_MANY = rf"(?:one {SMALL}\w+|(?:two|three|four|five|several|\d[\d,]*\b) {SMALL}\w+s)"
 VERBS = r"(?<!who )(?<!which )(?<!that )(?<!system )(?<!nobody )(?<!never )(?<!to )(?<!must )(?<!model )"
 AFTER = r"(?! (?:of|that|whose|which|from|is|was|has|gets|takes|must|can|could|may|learned)\b)"
 

@@ -483,7 +483,7 @@ def _separate(inventory: Inventory, of: Mapping[str, Step]) -> Iterator[NextStep
     half = (d.high - d.low) / 2 * (1 + float(ndtri(0.8)) / z)
     n = int(best.counts.get("labelled", 0))
     span = f"{_points(d.low)[:-7]} to {_points(d.high)[:-7]}"
-    told = f"Compared item by item on {n:,} labelled items, {first} leads by {_points(d.value)} ({span})."
+    told = f"Item by item, the first leads by {_points(d.value)} ({span})."
     told = told if math.isfinite(half) else "No labels that both share tell them apart."
     yield NextStep(
         statement=f"Label more items to separate {first} and {second}",

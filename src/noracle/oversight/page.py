@@ -318,11 +318,11 @@ def joint_sentence(oversight: Oversight) -> str:
     if joint.kind == Kind.HEURISTIC:
         nothing = "Nothing is claimed, so nothing is promised."
         return "There is no joint promise: no statement here has one." if weak else nothing
-    said = "This holds for every possible answer key, provided the assumptions are true."
+    said = "This holds for every possible answer key, if the assumptions are true."
     if joint.error_rate > 0:
         rate = min(1.0, max(joint.error_rate, 1 - oversight.confidence))
         confidence = plain.confidence_of(rate)
-        said = f"All intervals hold together with at least {confidence} confidence, provided the assumptions are true."
+        said = f"With at least {confidence} confidence all intervals hold, if the assumptions are true."
     names = [name for name in weak if name in ("accuracy", "comparison", "ranges")]
     return f"{said} This leaves out {', '.join(names)}." if names else said
 

@@ -135,7 +135,7 @@ def test_the_first_screen_says_value_interval_promise_what_it_rests_on_and_the_n
         "91.0 %",
         "87.0–94.0",
         "cannot be told apart with these labels",
-        "All intervals hold together with at least ",
+        "% confidence all intervals hold, if the assumptions are true.",
         "The items are a representative sample of the work you care about.",
         "assumed",
         "How to check it:",
@@ -169,7 +169,7 @@ def test_a_contradiction_stands_before_everything_else_and_there_is_no_joint_pro
     said = Outline(text).said
     assert "Do not rely on the numbers" in said
     assert "There is no joint promise: the parts contradict each other" in said
-    assert "intervals hold together" not in said
+    assert "all intervals hold" not in said
 
 
 def test_names_from_files_are_escaped_and_cannot_turn_the_page_round() -> None:
