@@ -19,7 +19,7 @@ PLAIN: Mapping[str, str] = {
     "uniform routing": "Each class was equally likely to be asked about, whatever the item or answer.",
     "answers made without the verdicts": "Systems did not see verdicts; questions were drawn without seeing answers.",
     "same label rate in all strata": "The same share of items was labelled in every stratum.",
-    "number of questions fixed beforehand": "How many questions an item got does not depend on what raters said about it.",
+    "number of questions fixed beforehand": "The number of questions about an item does not depend on what raters said about it.",
     "graded whatever the answer": "Which answers were graded has nothing to do with whether they are right.",
     "judge blind to the people": "The judge did not see what people said.",
     "labels drawn where the panel agrees": "Where the panel agrees, the labelled items were drawn at random.",
