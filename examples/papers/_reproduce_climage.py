@@ -193,8 +193,8 @@ def figure_3(size: Size, out: Path) -> Made:
                 "Test accuracy against the share of wrong labels, one panel for each setting",
             ),
         ),
-        published="accuracy rises as wrong labels of CLCIFAR10 are removed, and falls in the same way with uniform noise on uniform labels (curves "
-        "without numbers)",
+        published="accuracy rises as wrong labels of CLCIFAR10 are removed, and falls in the same way with uniform noise on uniform labels "
+        "(curves without numbers)",
         difference="; ".join(gains),
         reason="the authors' runs are their own, beside ours; labels made from CIFAR-10N have half of the noise of CLCIFAR10; the small "
         "network has learned less to lose, and its last point differs from seed to seed",
