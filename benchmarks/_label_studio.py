@@ -174,7 +174,7 @@ async def _call(
 
 
 async def prepare(url: str, token: str, tasks: int) -> int:
-    """A project with one annotation a task and uniform sampling; its number."""
+    """A project with one annotation per task and uniform sampling; its number."""
     connection = connect(url, timeout=120)
     for _ in range(600):
         with contextlib.suppress(httpx.TransportError):

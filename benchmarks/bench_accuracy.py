@@ -194,7 +194,7 @@ def main() -> int:
         ),
         (
             "stream-time",
-            "an anytime update with its interval takes at most 1 ms a label",
+            "an anytime update with its interval takes at most 1 ms per label",
             lambda: stream_time(options.repeat),
         ),
         (

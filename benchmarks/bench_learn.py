@@ -12,7 +12,7 @@ its own checks and copies and is measured over three epochs, as is the bare loop
 are drawn for the 60,000 images; the robust risk is a forward and backward pass of ure_gce_nn in 32
 bits.
 
-``--recipe`` trains the recipe for images on a processor: two small convolutions, one label an image,
+``--recipe`` trains the recipe for images on a processor: two small convolutions, one label per image,
 each taken at face value (uniform) or with T estimated from a tenth of the labels. Labels are uniform,
 or drawn from a human matrix, T_NAME of aclcifar10.npz in NORACLE_DATA.
 """

@@ -40,10 +40,10 @@ real-recipe  the recipe with T estimated from held-out labels, on real ones: nin
 real-mask    the same labels, each taken at face value
 real-oracle  labels from the human matrix and one label by the model, with T counted from true labels: what knowing it would bring
 real     six plain losses with the 3×3 stem on these labels, three labels by the model, and uniform ones; 100 epochs, rates after 20
-real-seeds   the recipe with T estimated on one label an image, three seeds
+real-seeds   the recipe with T estimated on one label per image, three seeds
 real-plain-seeds  FWD-R of the part real on the same labels, three seeds
 removed  labels drawn from the human matrix with 25 to 100 % of the wrong ones removed, beside clcifar_runs.csv (Figure 3 of the paper)
-ablations  labels of the model drawn anew from the counted T (iid), and without its bias (evened): Table 2 of the paper
+ablations  labels of the model drawn again from the counted T (iid), and without its bias (evened): Table 2 of the paper
 certificate  the recipe on the first 40,000 images with nine labels, T estimated and not; answers for the other 10,000 are kept
 sharing  seconds per epoch of the recipe alone, with kernels chosen by timing, and of three that share the card; of a plain loss
          alone and of four
@@ -190,7 +190,7 @@ def cifar10(n: int | None = None) -> Any:
 
 def lossless(data: Any) -> Any:
     """The same data with the images as they were before they were coded as JPEG: sheets of 10,000
-    images, one a row.
+    images, one per row.
     """
     from PIL import Image
 
@@ -741,7 +741,7 @@ def record(journal: Path) -> None:
                 ]
         claims = {
             "table": "rows of Table 1 of the CLImage paper on uniform-CIFAR10, one run of 300 epochs each, test accuracy in percent",
-            "people": "labels made from three annotators an image, 0, 50 and 100 % of the wrong ones removed, test accuracy in percent",
+            "people": "labels made from three annotators per image, 0, 50 and 100 % of the wrong ones removed, test accuracy in percent",
             "rates": "the row below the paper with the learning rate chosen after 300 epochs, test accuracy in percent",
             "explain": "the row below the paper and true labels, trained as the paper trains: weights not averaged, each learning rate to "
             "300 epochs, a look every 5, test accuracy in percent",
@@ -753,7 +753,7 @@ def record(journal: Path) -> None:
             "free": "the risk of the row below the paper without gradient ascent and with T uniform, test accuracy in percent",
             "real": "six plain losses with the 3×3 stem on real labels, 100 epochs, test accuracy in percent",
             "real-plain-seeds": "FWD-R with the 3×3 stem on real labels, three seeds, test accuracy in percent",
-            "ablations": "real labels drawn anew from the counted T, and without its bias, test accuracy in percent",
+            "ablations": "real labels drawn again from the counted T, and without its bias, test accuracy in percent",
             "real-recipe": "the recipe with T estimated from held-out labels, chosen by SCEL alone: one label by a model at least 85 %, "
             "nine 90 %, labels from the human matrix 70 %, test accuracy in percent",
             "real-mask": "the recipe with each real label at face value, chosen by SCEL alone, test accuracy in percent",

@@ -1,7 +1,7 @@
 """Claim: a report on 10^8 judgements and 10^7 items answered by 3 systems takes at most 3 minutes
 and 6 GiB on 2 cores, and one more partition of 1 % costs at most 5 % of counting everything.
 
-Partitioned Parquet (ten judgements an item by twenty raters, disjoint items) is written by DuckDB.
+Partitioned Parquet (ten judgements per item by twenty raters, disjoint items) is written by DuckDB.
 In fresh processes, one after the other: ``noracle report`` on the folder; ``count_partitions`` of
 all partitions with an empty store; the same with one partition more, which is all that is read;
 and, where it is asked for, each counter alone and PySpark on a smaller folder, which must count the

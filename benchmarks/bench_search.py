@@ -9,7 +9,7 @@ on a scripted model that replies at once: what is measured is what noracle adds.
 without a cache; with the store of a run and the cache of the user, both empty (every reply is
 committed twice before it is given); again with both full (nothing is paid).
 
-``http``: the same calls over a real server on 127.0.0.1 in a process of its own, one call an item:
+``http``: the same calls over a real server on 127.0.0.1 in a process of its own, one call per item:
 client and server share the machine.
 """
 

@@ -1,7 +1,7 @@
 """Claim: with ``noracle report --store``, one partition more of 100 costs at most 5 % of counting
 all of them, and nothing else changes.
 
-The tables of ``bench_report_scale.py`` (ten judgements an item by twenty raters, three systems,
+The tables of ``bench_report_scale.py`` (ten judgements per item by twenty raters, three systems,
 disjoint items) lie in one folder. In fresh processes, one after the other: a report with an empty
 store, a report with one partition more, which is all that is counted, and a report of the same
 folder without a store, whose JSON must be the same but for the notes about the store. Counting is

@@ -230,7 +230,7 @@ def main() -> None:
         "--worlds",
         type=int,
         default=None,
-        help=f"worlds a setting; cases that cost much draw fewer (default {WORLDS})",
+        help=f"worlds per setting; cases that cost much draw fewer (default {WORLDS})",
     )
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="processes")
     parser.add_argument("--again", action="store_true", help="measure also what is known")

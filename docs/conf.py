@@ -25,6 +25,7 @@ extensions = [
     "folder_pages",
     "public_names",
     "guarantees_table",
+    "glossary_links",
     "link_check",
 ]
 exclude_patterns = ["_build", "_ext"]

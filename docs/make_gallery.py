@@ -30,7 +30,7 @@ MOST_BYTES = 40_000
 
 
 def accuracy() -> Axes:
-    """Three systems, one question an item."""
+    """Three systems, one question per item."""
     evidence = simulate_world(
         n_items=1500, n_classes=5, systems={"agent": 0.88, "baseline": 0.74, "small": 0.7}, seed=7
     ).evidence()

@@ -91,7 +91,7 @@ def _least(rows: Sequence[Row]) -> str:
 
 
 def part_rows(rows: Sequence[Row]) -> list[tuple[str, ...]]:
-    """One line a part, and one for all."""
+    """One line per part, and one for all."""
     lines = []
     for part, mine in [*by_part(rows).items(), ("all", list(rows))]:
         promised = [r for r in mine if r["guarantee"] in PROMISED]

@@ -59,7 +59,7 @@ class Measured(SphinxDirective):
 
 
 class GuaranteesSummary(Measured):
-    """One line a part."""
+    """One line per part."""
 
     def made(self, rows: list[Row]) -> list[nodes.Node]:
         return [table(PARTS, part_rows(rows))]

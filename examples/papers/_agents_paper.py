@@ -1,7 +1,7 @@
 """Searches as the paper ran them: raw scores, 30 generations of ADAS, 20 rounds of AFlow, the best
 on validation, each with q and with its transform.
 
-The published rule scores an item without an answer as one whose answer was ruled out. ADAS begins
+The published rule counts an item without an answer as one whose answer was ruled out. ADAS begins
 with the seven baselines; its designer is shown the whole archive with its fitness in per cent, and
 here builds on one of the agents, the more often the higher that number (0.2 a point, as in AFlow).
 AFlow begins with one plain call, validates three times, and selects among its top four with 0.3/n +

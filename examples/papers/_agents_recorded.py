@@ -85,7 +85,7 @@ async def ask(calls: Calls, path: Path, workflow: str = "direct") -> Asked:
 
 
 async def row(calls: Caller, path: Path, workflow: str = "direct") -> Row:
-    """One workflow over all abstracts, held against the key at the end."""
+    """One workflow over all abstracts, compared with the key at the end."""
     table = answers_table(await ask(calls, path, workflow), workflow)
     key = true_classes(path, abstracts(path))
     right = [

@@ -52,7 +52,7 @@ SPREAD_CIFAR10 = (
 )  # standard deviation of the four trials, uniform-CIFAR10
 SUPERVISED, SPREAD_SUPERVISED = 82.80, 0.28  # "standard supervision" on CIFAR-10
 
-# Table 2: accuracy with labels drawn anew from the counted matrix, less accuracy with the people's
+# Table 2: accuracy with labels drawn again from the counted matrix, less accuracy with the people's
 # labels (ROB-MAE is not in it).
 TABLE_2: dict[str, tuple[float, ...]] = {
     "CLCIFAR10-iid": (-1.10, -0.36, -3.03, 0.74, -0.67, -1.97, -2.50, -3.53, -2.03),

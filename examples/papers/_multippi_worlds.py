@@ -66,7 +66,7 @@ class World:
     """A population of rows ``cells`` with ``shares``; column 0 is the label, the others are raters
     with these prices.
 
-    ``sets`` are the sets of raters that MultiPPI chooses from, ``cascade`` the dear and the cheap
+    ``sets`` are the sets of raters that MultiPPI chooses from, ``cascade`` the expensive and the cheap
     rater of the cascade (equation 4).
     """
 
@@ -158,7 +158,7 @@ def compress(rows: Array) -> tuple[Array, Array]:
 
 
 def arena() -> World:
-    """Experiment 1: a human preference and two raters, 1.25 and 0.30 dollars; the dear one agrees
+    """Experiment 1: a human preference and two raters, 1.25 and 0.30 dollars; the expensive one agrees
     with the human no better.
     """
     names = ("human", "Pro", "Flash")

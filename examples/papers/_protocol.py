@@ -2,7 +2,7 @@
 
     Ord           n_o ordinary labels
     Comp-n_o      n_o items with one complementary label each
-    Comp-(K−1)    n_o items with all their K−1 "no" labels, one cluster an item
+    Comp-(K−1)    n_o items with all their K−1 "no" labels, one cluster per item
     Comp-Indep    (K−1)·n_o items with one complementary label each
     Comp-Var      as many such items as give the variance of n_o ordinary labels (equation 5)
     IVW-0.5, IVW, ML   the labels of Ord and of Comp-Indep, on different items

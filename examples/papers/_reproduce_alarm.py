@@ -33,7 +33,7 @@ def table_2(size: Size, out: Path) -> Made:
 
 
 def table_3(size: Size, out: Path) -> Made:
-    """Two evaluators."""
+    """Two ways."""
     del size, out
     page = Sections()
     graders, independent = script.table_3(page).values()
@@ -152,12 +152,12 @@ def figure_5(size: Size, out: Path) -> Made:
         raise RuntimeError(f"the window of the flipped table must be 184..281; got {window}")
     return Made(
         body=(
-            f"With Mistral's answers on true a and GPT4's on true b turned round, the claim can hold for {window} items of a.",
+            f"With Mistral's answers on true a and GPT4's on true b reversed, the claim can hold for {window} items of a.",
         ),
         figures=_draw(5, out, "Trace of the flipped table"),
         published="with all three made to keep the claim, there are numbers of a's at which the alarm is silent",
         difference=f"none: silent at {window}",
-        reason="which answers were turned round follows from the printed accuracies",
+        reason="which answers were reversed follows from the printed accuracies",
     )
 
 
@@ -170,7 +170,7 @@ PAPER = Paper(
         Item(paper="alarm", name=name, title=title, make=make, at_most=at_most)
         for name, title, make, at_most in (
             ("Table 2", "answers of three graders", table_2, 30),
-            ("Table 3", "two evaluators of the prevalence", table_3, 5),
+            ("Table 3", "two ways to find the prevalence", table_3, 5),
             ("Figure 1", "planes of evaluations", figure_1, 10),
             ("Figure 2", "a pair of classifiers", figure_2, 10),
             ("Figure 3", "all evaluations of one classifier", figure_3, 10),

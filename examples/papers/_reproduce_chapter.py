@@ -226,7 +226,7 @@ def write_index(
     out: Path, papers: Sequence[Paper], records: Mapping[Key, Record], *, quick: bool
 ) -> None:
     """The first page: every item with its status and difference, and the records as JSON."""
-    parts = ["# The papers, re-made", _about(quick), _statuses(records.values())]
+    parts = ["# The papers, reproduced", _about(quick), _statuses(records.values())]
     for paper in papers:
         rows = [_index_row(item, records.get((paper.key, item.name))) for item in paper.items]
         table = "\n".join(

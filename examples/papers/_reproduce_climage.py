@@ -50,13 +50,13 @@ def table_1(size: Size, out: Path) -> Made:
         "below with each of the five learning rates, in four runs, without the average, and with images that were never JPEG; with the "
         "3×3 stem, which a version of the authors' script names for a robust loss, it reaches 60.4 (benchmarks/RESULTS.md, the page on "
         "complementary learning)",
-        status="re-made in shape",
+        status="reproduced in shape",
         missing=missing,
     )
 
 
 def table_2(size: Size, out: Path) -> Made:
-    """Labels drawn anew."""
+    """Labels drawn again."""
     del out
     page = Sections()
     found = script.table_2(page, _small(size))
@@ -68,9 +68,9 @@ def table_2(size: Size, out: Path) -> Made:
         body=page.body,
         published=f"CLCIFAR10: iid less people from {min(theirs):+.2f} to {max(theirs):+.2f} points, mean {np.mean(theirs):+.2f}",
         difference=f"ours from {min(ours):+.2f} to {max(ours):+.2f}, mean {np.mean(ours):+.2f}"
-        + (f". Labels of a model, drawn anew and then without bias{bias}" if model else ""),
+        + (f". Labels of a model, drawn again and then without bias{bias}" if model else ""),
         reason="labels made from CIFAR-10N, or by a vision-language model, and a small network take the place of CLCIFAR10 and ResNet-18",
-        status="re-made in shape",
+        status="reproduced in shape",
         missing=(script.LABELS_ABSENT,),
     )
 
@@ -99,7 +99,7 @@ def table_3(size: Size, out: Path) -> Made:
         f"{sum(g <= 0 for g in gaps)}"
         + (f"; on biased and wrong labels, small network, up to {worst:.2f}" if real else ""),
         reason="the zero-one score is used, not the cross-entropy of the released code; after 30 epochs, with one run a rate",
-        status="re-made in shape",
+        status="reproduced in shape",
         missing=(script.LABELS_ABSENT,),
     )
 
@@ -131,7 +131,7 @@ def figure_1(size: Size, out: Path) -> Made:
         reason="our annotators named a class, and one of the other classes shown is drawn evenly: no taste enters, and a label is wrong "
         "only "
         "where the named class is wrong (17.7 %) and the true one is the one of nine that is drawn",
-        status="re-made in shape",
+        status="reproduced in shape",
         missing=(script.LABELS_ABSENT,),
     )
 
@@ -157,7 +157,7 @@ def figure_2(size: Size, out: Path) -> Made:
             f"a vehicle, and {100 * apart[1].min():.0f} to {100 * apart[1].max():.0f} % of those of vehicles (even: 44 and 33); "
             f"diagonal from {100 * np.diag(matrix).min():.1f} to {100 * np.diag(matrix).max():.1f} %",
             reason="drawn from the matrix that the authors counted; labels made from CIFAR-10N, beside it, have no bias of taste",
-            status="re-made",
+            status="reproduced",
             missing=(script.LABELS_ABSENT,),
         )
     wrong = matrix[~np.eye(len(matrix), dtype=bool)]
@@ -171,7 +171,7 @@ def figure_2(size: Size, out: Path) -> Made:
         f"{100 * np.diag(matrix).min():.1f} to {100 * np.diag(matrix).max():.1f} %",
         reason="bias of taste is absent in labels made from CIFAR-10N; classes that look alike are ruled out less, because the annotator "
         "named one of them",
-        status="re-made in shape",
+        status="reproduced in shape",
         missing=(script.LABELS_ABSENT,),
     )
 
@@ -193,12 +193,12 @@ def figure_3(size: Size, out: Path) -> Made:
                 "Test accuracy against the share of wrong labels, one panel for each setting",
             ),
         ),
-        published="accuracy rises as wrong labels of CLCIFAR10 are removed, and falls alike with uniform noise on uniform labels (curves "
-        "without numbers)",
+        published="accuracy rises as wrong labels of CLCIFAR10 are removed, and falls in the same way with uniform noise on uniform labels "
+        "(curves without numbers)",
         difference="; ".join(gains),
         reason="the authors' runs are their own, beside ours; labels made from CIFAR-10N have half of the noise of CLCIFAR10; the small "
         "network has learned less to lose, and its last point differs from seed to seed",
-        status="re-made in shape",
+        status="reproduced in shape",
         missing=(script.LABELS_ABSENT,),
     )
 
@@ -215,7 +215,7 @@ PAPER = Paper(
         Item(paper="climage", name=name, title=title, make=make, at_most=at_most)
         for name, title, make, at_most in (
             ("Table 1", "test accuracy by algorithm", table_1, 5),
-            ("Table 2", "labels drawn anew from the matrix", table_2, 170),
+            ("Table 2", "labels drawn again from the matrix", table_2, 170),
             ("Table 3", "validation without true labels", table_3, 60),
             ("Figure 1", "how often each class is ruled out", figure_1, 30),
             ("Figure 2", "the matrix of labels", figure_2, 10),

@@ -1,4 +1,4 @@
-"""What is re-made: an item is a table or a figure of a paper, ``Made`` is what came out, ``Record``
+"""What is reproduced: an item is a table or a figure of a paper, ``Made`` is what came out, ``Record``
 is what is kept of it.
 """
 
@@ -11,10 +11,10 @@ from typing import Any, Literal, NamedTuple
 
 from _tables import Page
 
-Status = Literal["re-made", "re-made in shape", "input missing", "failed"]
+Status = Literal["reproduced", "reproduced in shape", "input missing", "failed"]
 STATUS_WORDS: dict[str, str] = {
-    "re-made": "from the paper's own numbers or definitions",
-    "re-made in shape": "the same experiment on other data, because the paper's are not public or not here",
+    "reproduced": "from the paper's own numbers or definitions",
+    "reproduced in shape": "the same experiment on other data, because the paper's are not public or not here",
     "input missing": "not made: what it needs is named",
     "failed": "the run ended with an error",
 }
@@ -43,7 +43,7 @@ class Made:
     reason: str
     body: tuple[str, ...] = ()
     figures: tuple[Figure, ...] = ()
-    status: Status = "re-made"
+    status: Status = "reproduced"
     missing: tuple[str, ...] = ()
 
 

@@ -55,7 +55,7 @@ def _made(page: Sections, figure: Figure, published: str, difference: str, reaso
         published=published,
         difference=difference,
         reason=reason,
-        status="re-made in shape",
+        status="reproduced in shape",
         missing=(_RATINGS,),
     )
 

@@ -78,7 +78,7 @@ def table_1(size: Size, out: Path) -> Made:
         f"({off[0]}, {off[1]}), {far} of {len(cells)} further than two standard deviations of a mean of three",
         reason="counts are drawn at the printed reference accuracies, because the answers are not public; the paper's means are those of "
         "three seeds, and its standard errors are taken at them",
-        status="re-made in shape",
+        status="reproduced in shape",
         missing=(_ANSWERS,),
     )
 
@@ -105,7 +105,7 @@ def table_2(size: Size, out: Path) -> Made:
         reason="EDINET is simulated at an accuracy of 20 %, which the paper does not print; the 2,888 abstracts of the public test part "
         "are "
         "a quarter of those that the paper's standard errors point to, so that ours are about twice as large",
-        status="re-made in shape",
+        status="reproduced in shape",
         missing=("EDINET-Bench reports", _ANSWERS),
     )
 
@@ -129,7 +129,7 @@ def table_3(size: Size, out: Path) -> Made:
         f"19 in 20 of ours: {', '.join(rare) or 'none'}",
         reason="a distance of one draw is random: expected ones are compared; the same answers serve several rows of a benchmark, so that "
         "far ones come together",
-        status="re-made in shape",
+        status="reproduced in shape",
         missing=(_ANSWERS,),
     )
 
@@ -252,7 +252,7 @@ def figure_3(size: Size, out: Path) -> Made:
         f"with targeted questions and a model of what helps, the claim {verdict} (points: {said})",
         reason="models are simulated and the designer of edits is a script; the best of seven baselines is chosen with the key here; each "
         "search is repeated, where the paper has one run; what labels and selection can do with the same simulated model is in the claim",
-        status="re-made in shape",
+        status="reproduced in shape",
         missing=(_MODELS,),
     )
 
@@ -274,9 +274,9 @@ def figure_4(size: Size, out: Path) -> Made:
         published="searches on q and on its transform differ by up to 6.2 points (ADAS on Medical Abstract: 61.6 and 67.8)",
         difference=f"largest difference: ours {max(ours, default=0):.1f}, theirs {max(theirs, default=0):.1f} points"
         + ("" if len(rows) == 6 else f" ({len(rows)} of 6 pairs are made here)"),
-        reason="the transform is an increasing straight line and orders all agents alike; it differs only where a rule takes raw scores, "
-        "and one more seed moves the result by as much as the paper's difference",
-        status="re-made in shape",
+        reason="the transform is an increasing straight line and puts all agents in the same order; it differs only where a rule takes raw "
+        "scores, and one more seed moves the result by as much as the paper's difference",
+        status="reproduced in shape",
         missing=(_MODELS,),
     )
 
@@ -316,7 +316,7 @@ def real_model(size: Size, out: Path) -> Made:
         difference=against if done else unfinished,
         reason="a model of 1.5 billion parameters in 4 bits answers and designs; one seed, few calls, weak labels; compared with the first "
         "baseline, on items that nothing before had met",
-        status="re-made in shape" if done else "input missing",
+        status="reproduced in shape" if done else "input missing",
         missing=missing if done else ("the rest of the recording",),
     )
 
@@ -348,7 +348,7 @@ def figure_5(size: Size, out: Path) -> Made:
         published="best on Medical Abstracts: principles, then a classifier (ADAS); a review, several answers, an ensemble (AFlow)",
         difference=f"above the best baseline, simulated, in points: {ours}",
         reason="the workflows are the paper's in our words; the model is simulated, and what such a structure brings depends on it",
-        status="re-made in shape",
+        status="reproduced in shape",
         missing=(_MODELS,),
     )
 

@@ -69,7 +69,7 @@ def table_1(size: Size, out: Path) -> Made:
         + "; Table 1b has other systems",
         reason="raters are simulated to these figures, so that only chance is left in 1a; the systems of 1b were trained here, on other "
         "pictures",
-        status="re-made in shape",
+        status="reproduced in shape",
         missing=(_RATINGS,),
     )
 
@@ -148,7 +148,7 @@ def table_6(size: Size, out: Path) -> Made:
         published="Cohen's and Fleiss' kappa and Krippendorff's alpha: colour 0.6040, 0.6036, 0.5819; shape 0.2386, 0.2372, 0.2330",
         difference="Fleiss' kappa: " + "; ".join(f"{name} {d:+.3f}" for name, d in off.items()),
         reason="raters are simulated to the printed kappa, on new pictures; the printed alpha cannot come from complete nominal ratings",
-        status="re-made in shape",
+        status="reproduced in shape",
         missing=(_RATINGS,),
     )
 
@@ -181,7 +181,7 @@ def figure_3(size: Size, out: Path) -> Made:
         published="the strong model's match rate is above U_t with more than 4 annotators (colour) and more than 6 (shape)",
         difference="strong system above U_t: " + "; ".join(needed),
         reason="other pictures, simulated raters and other systems",
-        status="re-made in shape",
+        status="reproduced in shape",
         missing=(_RATINGS,),
     )
 
@@ -196,7 +196,7 @@ def table_5(size: Size, out: Path) -> Made:
         n, raters = nli.ratings.shape
         rows[-1][-2:] = [f"{n:,}", str(raters)]
         difference = f"of SNLI {n:,} pairs of the development part are here, with {raters} ratings each; not the test part"
-        status = "re-made in shape"
+        status = "reproduced in shape"
     header = ["data", "test items", "classes", "annotators", "items here", "ratings each"]
     return Made(
         body=(markdown(header, rows),),
@@ -229,8 +229,8 @@ def figure_2(size: Size, out: Path) -> Made:
         figures=(Figure(path, f"{n['colour']} coloured objects and {n['shape']} shapes"),),
         published="40 objects of three colours, most of them blue; 37 objects of five shapes, most of them squares",
         difference=f"the same counts ({n['colour']} and {n['shape']}) and the same answers, at other places",
-        reason="places, sizes and the second attribute are drawn anew; overlap is kept below what the paper allows",
-        status="re-made in shape",
+        reason="places, sizes and the second attribute are drawn again; overlap is kept below what the paper allows",
+        status="reproduced in shape",
         missing=("the paper's pictures",),
     )
 
@@ -248,10 +248,10 @@ def figure_4(size: Size, out: Path) -> Made:
         figure.savefig(path, dpi=120)
     return Made(
         figures=(Figure(path, "Two pictures with an instruction and radio buttons below"),),
-        published="the page on Amazon Mechanical Turk with its instructions, one task a picture",
+        published="the page on Amazon Mechanical Turk with its instructions, one task per picture",
         difference="the same question, options and the way out 'none of the above', which gets an answer rejected",
         reason="the published page is a screenshot; ours is drawn from the same task",
-        status="re-made in shape",
+        status="reproduced in shape",
         missing=("the published page",),
     )
 
@@ -287,7 +287,7 @@ PAPER = Paper(
     title="Humanly certifying superhuman classifiers",
     authors="Xu, Walder and Xu",
     intro="How good annotators can be at most, and when a system is better than they are. Tables 2 to 4 follow from printed figures. The "
-    "ratings of coloured shapes are not public: the tasks are generated anew, and ten raters are simulated with the printed accuracy and "
+    "ratings of coloured shapes are not public: the tasks are generated again, and ten raters are simulated with the printed accuracy and "
     "kappa.",
     items=tuple(
         Item(paper="superhuman", name=name, title=title, make=make, at_most=at_most)

@@ -27,7 +27,7 @@ Labels = Literal["ruled out", "question", "ordinary"]
 class World:
     """``agents`` candidates of one accuracy, the last of them ``better`` by so much.
 
-    ``alike`` is the share of items on which an agent does as one common agent does: 0 is
+    ``shared`` is the share of items on which an agent does as one common agent does: 0 is
     independent agents; agents built on one model share most of their answers. ``silent`` is the
     share of items without a valid answer.
     """
@@ -36,7 +36,7 @@ class World:
     n_classes: int = 4
     accuracy: float = 0.45
     better: float = 0.0
-    alike: float = 0.0
+    shared: float = 0.0
     silent: float = 0.0
     labels: Labels = "ruled out"
 
@@ -52,7 +52,7 @@ class World:
         k, shape = self.n_classes, (self.agents, n)
         key = rng.integers(k, size=n)
         luck, slip = rng.random(shape), rng.integers(1, k, size=shape)
-        common = rng.random(shape) < self.alike
+        common = rng.random(shape) < self.shared
         luck, slip = (
             np.where(common, rng.random(n), luck),
             np.where(common, rng.integers(1, k, size=n), slip),

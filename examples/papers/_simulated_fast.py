@@ -41,7 +41,7 @@ _REPLY = ("reasoning", "answer")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Said:
-    """What a node wrote: opinions, one row a sample (-1: none), or notes; and what it rests on."""
+    """What a node wrote: opinions, one row per sample (-1: none), or notes; and what it rests on."""
 
     opinions: Array
     noted: bool

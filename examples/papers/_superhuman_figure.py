@@ -70,7 +70,7 @@ def raters_needed(points: list[Point], system: str, ceiling: str) -> int | None:
 
 
 def draw_figure(panels: list[tuple[Rated, list[Point]]], path: Path) -> None:
-    """One panel a task; the numbers are also in the tables beside it."""
+    """One panel per task; the numbers are also in the tables beside it."""
     import matplotlib as mpl
 
     mpl.use("Agg")

@@ -151,10 +151,12 @@ def scales(page: Page, runs: Runs) -> None:
         )
     page.add(
         "Figure 4: q or its transform?",
-        "The two are one affine map, so that they order all agents alike; but scores in per cent of A are K - 1 times as far apart, and a "
-        "rule with a fixed temperature then goes after the best ones more. 'Error' is the standard error of A - q over seeds; 'one seed' "
-        "the mean distance of A and q in one seed, which is what the paper's single runs show; 'seeds apart' that of two seeds of the same "
-        "search with A. A search of noracle stands on scores in standard errors and makes the same choices with either scale.",
+        "The two are one affine map, so that they put all agents in the same order; but scores in per cent of A are K - 1 times as far "
+        "apart, and a rule with a fixed temperature then goes after the best ones more. 'Error' is the standard error of A - q over seeds; "
+        "'one seed' the mean distance of A and q in one seed, which is what the paper's single runs show; "
+        "'seeds apart' that "
+        "of two seeds of the same search with A. A search "
+        "of noracle stands on scores in standard errors and makes the same choices with either scale.",
         markdown(
             [
                 "search",

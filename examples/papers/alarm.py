@@ -58,7 +58,7 @@ def table_2() -> Sketch:
 
 
 def flipped() -> Sketch:
-    """The table of Figure 5: Mistral's answers on true A and GPT4's on true B turned round, so that
+    """The table of Figure 5: Mistral's answers on true A and GPT4's on true B reversed, so that
     all three keep the claim.
     """
     other = {"A": "B", "B": "A"}
@@ -190,7 +190,7 @@ INDEPENDENT = {
 
 
 class Prevalences(NamedTuple):
-    """The share of label a by the two evaluators of Table 3; None where the formula has no real
+    """The share of label a by the two ways of Table 3; None where the formula has no real
     value.
     """
 
@@ -201,7 +201,7 @@ class Prevalences(NamedTuple):
 
 
 def prevalences(counts: Mapping[tuple[str, str, str], int], truth: Fraction) -> Prevalences:
-    """Both evaluators of Table 3 on one table of answers; the formula as printed, and both
+    """Both ways of Table 3 on one table of answers; the formula as printed, and both
     solutions of the equations behind it.
     """
     a, b = sorted({label for pattern in counts for label in pattern})
@@ -238,7 +238,7 @@ def table_3(page: Page) -> dict[str, Prevalences]:
         for name, p in found.items()
     ]
     page.add(
-        "Table 3: the prevalence of label a, by two evaluators",
+        "Table 3: the prevalence of label a, found in two ways",
         "The formula for independent errors has no free parameter. On the graders its root is of a negative number: they do not err "
         "independently. Where errors are independent it is exact, but it has two solutions, which no answer can tell apart; the printed "
         "sign takes the one in which the classifiers are worse than a coin. Majority voting has neither fault and is exact in neither "

@@ -43,7 +43,7 @@ class PairStatistics:
     the axioms may refute.
 
     ``joint[x][y]`` counts the items on which the first said label x and the second label y; 0 is
-    label A, 1 is label B. ``correct`` has one row a classifier; the columns of ``correct``,
+    label A, 1 is label B. ``correct`` has one row per classifier; the columns of ``correct``,
     ``prevalence`` and ``both_correct`` are the true labels.
 
     Examples
@@ -274,7 +274,7 @@ def _side(label: str) -> int:
 def single_residuals(
     uses: Sequence[int], *, prevalence: Sequence[int], wrong: ArrayLike
 ) -> tuple[int, ...]:
-    """The single-classifier axioms for any number of labels: one residual a label, all 0 for every
+    """The single-classifier axioms for any number of labels: one residual per label, all 0 for every
     true evaluation.
 
     R_l − (Q_l − Σ_{m≠l} W_{m,l}) − Σ_{t≠l} W_{l,t}, where ``wrong[m][t]`` is W_{m,t}, the items of
@@ -289,7 +289,7 @@ def single_residuals(
     r = len(uses)
     if w.shape != (r, r) or len(prevalence) != r:
         raise ArgumentError(
-            f"uses, prevalence and wrong must have one entry a label; got {r}, {len(prevalence)} and shape {w.shape}."
+            f"uses, prevalence and wrong must have one entry per label; got {r}, {len(prevalence)} and shape {w.shape}."
         )
     np.fill_diagonal(w, 0)
     return tuple(

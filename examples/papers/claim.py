@@ -7,7 +7,7 @@ Searches in simulated worlds with a known key, in all of them the same but for t
 targeted questions, 120 grades, 24 ordinary labels or 120 ruled-out classes, which all cost the same
 (an ordinary label as much as five questions). A search sees 200 items that the winner is not judged
 by, runs 37 workflows, the seven baselines among them, and returns one. Its true accuracy on 2,000
-other items is held against that of the *best* baseline, which only the key knows. The numbers of
+other items is compared with that of the *best* baseline, which only the key knows. The numbers of
 the design were settled on other worlds (seeds from 500); the worlds here have seeds from 0.
 """
 
@@ -37,7 +37,7 @@ WORDS: Mapping[Kind, str] = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Gain:
-    """Points above the best baseline: one row a world, one column a search in it."""
+    """Points above the best baseline: one row per world, one column a search in it."""
 
     each: np.ndarray
 

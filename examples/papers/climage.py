@@ -5,7 +5,7 @@ complementary-label learning", ours beside theirs.
 
 Of the paper's human labels (CLCIFAR10, CLCIFAR20, CLMicroImageNet10 and 20) NORACLE_DATA has the
 matrices, not the labels of each image. In their place stand labels that are drawn from the matrix of
-CLCIFAR10; labels of a vision-language model (ACL); and annotators of CIFAR-10N, who named one class an
+CLCIFAR10; labels of a vision-language model (ACL); and annotators of CIFAR-10N, who named one class per
 image, taken through the paper's protocol: four classes are shown, and one is ruled out that is not
 the one they named. Accuracies of ResNet-18 are those recorded in benchmarks/results.jsonl, trained on
 a GPU by benchmarks/bench_learn_gpu.py. What has no such row is tried with a small network on 8 × 8
@@ -195,7 +195,7 @@ def table_1(page: Page) -> dict[str, tuple[float, float]]:
         )
     page.add(
         "Table 1: test accuracy, per cent",
-        "ResNet-18, 300 epochs, one run a cell, recorded on an H200 (the paper: four runs on a V100). 'averaged' keeps an average of the "
+        "ResNet-18, 300 epochs, one run per cell, recorded on an H200 (the paper: four runs on a V100). 'averaged' keeps an average of the "
         "weights, which the paper does not; 'as theirs' is its own protocol, where it was run. 'people' are labels made from CIFAR-10N; "
         "they stand beside CLCIFAR10, but are not those labels: fewer are wrong, and their wrong classes are even.",
         markdown(
@@ -350,7 +350,7 @@ def train_small(algorithm: str, setting: Any, small: Small, seed: int, *, lr: fl
 
 
 def table_2(page: Page, small: Small) -> dict[str, tuple[float, float]]:
-    """Table 2: labels drawn anew from the counted matrix, less the people's labels; mean and
+    """Table 2: labels drawn again from the counted matrix, less the people's labels; mean and
     standard deviation by algorithm.
     """
     from noracle.learn.bench.trial import LabelSetting
@@ -384,8 +384,8 @@ def table_2(page: Page, small: Small) -> dict[str, tuple[float, float]]:
     data = _small_data(small.n_items, small.n_test)
     page.add(
         "Table 2: do labels that depend on the image matter?",
-        f"A network with one hidden layer of 200 on {data.items.shape[1]} numbers an image ({data.name}), {len(data.truth):,} images, "
-        f"{small.epochs} epochs, {small.seeds} seeds; test accuracy in per cent. 'iid' labels are drawn anew from the counted matrix, so "
+        f"A network with one hidden layer of 200 on {data.items.shape[1]} numbers per image ({data.name}), {len(data.truth):,} images, "
+        f"{small.epochs} epochs, {small.seeds} seeds; test accuracy in per cent. 'iid' labels are drawn again from the counted matrix, so "
         "that they depend on the true class alone. The paper has ResNet-18 and the labels of CLCIFAR10; its CLCIFAR20-iid cannot be made.",
         markdown(["algorithm", "people", "iid", "iid less people", "theirs, CLCIFAR10-iid"], rows),
     )
@@ -422,7 +422,7 @@ def table_2_real(page: Page, small: Small) -> dict[str, tuple[float, float]]:
         rows.append([name, *cells, *(f"{x:+.2f}" for x in found[name])])
     page.add(
         "Table 2 with labels of a model",
-        "The same network on the first label of each image by a vision-language model (ACL). 'iid' labels are drawn anew from the counted "
+        "The same network on the first label of each image by a vision-language model (ACL). 'iid' labels are drawn again from the counted "
         "matrix; 'evened' ones from the same matrix with the wrong classes of each row made even, so that the noise stays and the bias "
         "goes.",
         markdown(["algorithm", "ACL", "iid", "evened", "iid less ACL", "evened less iid"], rows),
@@ -534,7 +534,7 @@ def figure_2(page: Page, seed: int, out: Path | None) -> Any:
         page.add(
             "Figure 2: the matrix of CLCIFAR10, per cent",
             f"As the authors counted it. Condition number {np.linalg.cond(human):.0f}: rows of animals are nearly equal, and so are those "
-            "of vehicles, so that a label says which of the two groups an image belongs to, and little more.",
+            "of vehicles, so that a label says which of the two groups per image belongs to, and little more.",
             markdown(
                 ["true class", *CLASSES],
                 [

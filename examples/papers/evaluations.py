@@ -215,7 +215,7 @@ def enumerate_axioms(
     limit: int = LIMIT,
 ) -> Iterator[tuple[Evaluation, ...]]:
     """Every set of evaluations that the single axioms of all classifiers allow at a prevalence: one
-    evaluation a classifier.
+    evaluation per classifier.
 
     For two labels this is the cuboid of the paper (Eq. 7–9): R_{a_i,a} from max(0, R_{a_i} − Q_b)
     to min(Q_a, R_{a_i}). It holds every set that the joint answers allow, and more.

@@ -271,8 +271,8 @@ def check_independence(
 
     Examples
     --------
-    >>> alike = {("a", "a", "a", "a"): 40, ("a", "a", "b", "b"): 30, ("b", "b", "a", "a"): 30, ("b", "b", "b", "b"): 40}
-    >>> check_independence(alike).passed
+    >>> copies = {("a", "a", "a", "a"): 40, ("a", "a", "b", "b"): 30, ("b", "b", "a", "a"): 30, ("b", "b", "b", "b"): 40}
+    >>> check_independence(copies).passed
     False
     """
     _, coded, n = _binary(counts, labels, 4)

@@ -281,7 +281,7 @@ def paper_beside(world: World, runs: Runs) -> str:
     if world.name == "thinking":
         rows += [
             (
-                "cheaper models are better in PPI++ at small budgets, dearer ones at large",
+                "cheaper models are better in PPI++ at small budgets, more expensive ones at large",
                 baselines_by_budget(runs),
                 "–",
             ),
@@ -326,10 +326,11 @@ def show_shapes(
     """Figure 1, and Figures 2 to 5."""
     page.add(
         "Figure 1: results by budget",
-        f"N = {LABELLED} labelled rows, in hand; one unit of budget is one query of the dearest rater. Intervals as in the paper (weights "
-        f"and residuals from the same rows, normal quantile), but in the line '{CROSSFIT}' the default of this package (five folds, "
-        "Student's t; no rater dropped). Width and MSE are shares of the classical ones. The covariance is shrunk on the correlation "
-        "scale, for all methods. Counts are rounded down and the rest goes to the set with most of the budget. The MSE is exact given the "
+        f"N = {LABELLED} labelled rows, in hand; one unit of budget is one query of the most expensive rater. Intervals as in the paper "
+        f"(weights and residuals from the same rows, normal quantile), but in the line '{CROSSFIT}' the default "
+        "of this package (five folds, Student's t; no rater dropped). Width and MSE are shares of the classical ones. The "
+        "covariance is shrunk on the correlation scale, for all methods. Counts are rounded down and the rest "
+        "goes to the set with most of the budget. The MSE is exact given the "
         "labelled rows, so that only these make it noisy.",
     )
     results = {}
@@ -593,8 +594,8 @@ def show_real(page: Page, size: Size, out: Path | None) -> tuple[World, Runs]:
     ]
     words = (
         f"{world.source}. Wanted is its accuracy ({world.truth:.3f}). A rater says 1 where it gives the same answer (an agreement, not a "
-        "judgement, and biased). Prices are by size, in units of the dearest: parameters that are used per word, a plain table of ours and "
-        f"not anybody's price list. {LABELLED} questions have a key; {size.worlds(world):,} repetitions."
+        "judgement, and biased). Prices go by size; the unit is the most expensive one: parameters that are used per word, a plain table "
+        f"of ours and not anybody's price list. {LABELLED} questions have a key; {size.worlds(world):,} repetitions."
     )
     parts = [
         words,

@@ -3,7 +3,7 @@ chapter of the documentation.
 
     python examples/papers/reproduce.py --out docs/reproduce                    (or: make reproduce PAPER=alarm)
 
-Every item is a record: what is published, the difference, the reason, a status (re-made; re-made in
+Every item is a record: what is published, the difference, the reason, a status (reproduced; reproduced in
 shape; input missing), the seconds. An item is not made again while its sources, its data and what
 it left in the chapter are the same; ``--again`` makes it all the same. An item that fails does not
 stop the others; then the exit code is 1. ``--quick`` makes small runs, for tests; never keep their

@@ -61,13 +61,13 @@ def _searches(
 def noise_table(repetitions: int, seed: int) -> tuple[str, float]:
     """37 identical agents; and the largest bias of what is reported."""
     rows, worst = [], 0.0
-    for labels, alike in (
+    for labels, shared in (
         ("ruled out", 0.0),
         ("ruled out", 0.55),
         ("question", 0.0),
         ("ordinary", 0.0),
     ):
-        found = _searches(World(labels=labels, alike=alike), sizes_of(88), repetitions, seed)  # type: ignore[arg-type]
+        found = _searches(World(labels=labels, shared=shared), sizes_of(88), repetitions, seed)  # type: ignore[arg-type]
         lucky = float(np.mean([s.validation - s.truth for s in found]))
         bias = float(np.mean([s.held_out.value - s.truth for s in found]))
         covered = float(np.mean([s.held_out.low <= s.truth <= s.held_out.high for s in found]))
@@ -78,7 +78,7 @@ def noise_table(repetitions: int, seed: int) -> tuple[str, float]:
         false = float(np.mean([s.false > 0 for s in found]))
         rows.append(
             [
-                f"{labels}, alike {alike:g}",
+                f"{labels}, {shared:.0%} shared",
                 f"{100 * lucky:+.1f}",
                 f"{100 * bias:+.1f}",
                 percent(covered, 1),
@@ -104,9 +104,9 @@ def power_table(repetitions: int, seed: int) -> str:
     rows = []
     whole = tuple(round(share * 600) for share in SHARES)
     for labels in ("ruled out", "question", "ordinary"):
-        for alike in (0.0, 0.55):
-            world = World(better=0.15, labels=labels, alike=alike)  # type: ignore[arg-type]
-            row = [f"{labels}, alike {alike:g}"]
+        for shared in (0.0, 0.55):
+            world = World(better=0.15, labels=labels, shared=shared)  # type: ignore[arg-type]
+            row = [f"{labels}, {shared:.0%} shared"]
             for sizes in (whole, sizes_of(600)):
                 found = _searches(world, sizes, repetitions, seed)  # type: ignore[arg-type]
                 row += [
@@ -170,7 +170,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     page.add(
         "37 identical agents",
         f"Accuracy 45 %, 4 classes, 88 validation labels, {options.repetitions} searches; points. The reported value is that of the same "
-        f"winner on {sizes_of(88)[2]} labels that nothing before had met. Alike: the share of items on which agents do the same.",
+        f"winner on {sizes_of(88)[2]} labels that nothing before had met. Shared: of so many items the agents give one common answer.",
         table,
     )
     page.add(

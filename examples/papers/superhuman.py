@@ -3,7 +3,7 @@ Walder and Xu 2023), ours beside theirs.
 
     python examples/papers/superhuman.py --out superhuman-out
 
-The paper's ratings of coloured shapes are not public. Its two tasks are generated anew, ten raters
+The paper's ratings of coloured shapes are not public. Its two tasks are generated again, ten raters
 are simulated with the accuracy and the kappa that it reports, and a strong and a weak system are
 really trained, on 512 and 128 other pictures. They are small networks of scikit-learn, not the
 paper's YOLOv3. Tables 2 and 3 start from the printed figures, and stand beside real ratings (SNLI,

@@ -99,7 +99,7 @@ def measure_bias(
 
 
 def bias_table(rows: Sequence[Bias]) -> str:
-    """One line a system, in per cent."""
+    """One line per system, in per cent."""
     header = [
         "system",
         "without answer",
@@ -125,7 +125,7 @@ def bias_table(rows: Sequence[Bias]) -> str:
 
 
 def gains_table(rows: Sequence[Gain], answers: Answers) -> str:
-    """One line a system: variance per label and labels needed for each targeted one, measured and
+    """One line per system: variance per label and labels needed for each targeted one, measured and
     by the formulae.
     """
     header = [

@@ -159,6 +159,6 @@ def test_more_evidence_does_not_widen_the_expected_interval(
         after += estimate_accuracy(altered, **options).width
         normal += estimate_accuracy(altered, interval="wald", **options).width
     # Labels of other numbers of classes say less or more by themselves: a large share of them is
-    # held against its own normal interval.
+    # compared with its own normal interval.
     against = before if most < 1.45 else max(before, normal)
     assert after <= against * (most + (0.02 if worlds < 100 else 0.0))

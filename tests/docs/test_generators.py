@@ -88,3 +88,38 @@ def test_every_public_name_gets_a_page(extension: ModuleType, tmp_path: Path) ->
     assert "autofunction:: noracle.estimate_accuracy" in (
         tmp_path / "estimate_accuracy.md"
     ).read_text(encoding="utf-8")
+
+
+def test_the_first_use_of_a_word_is_linked_in_text_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("docutils", reason="the docs extra is not installed")
+    from docutils import nodes
+    from docutils.core import publish_doctree
+
+    monkeypatch.syspath_prepend(str(EXTENSIONS))
+    extension = importlib.import_module("glossary_links")
+
+    text = """
+The item
+========
+
+A ``rater`` and a `rater <https://example.org>`_; raters judge items. One item has one system, a subsystem none.
+
+A *ruled-out class* is no class of the item.
+"""
+    tree = publish_doctree(text)
+    terms = ["item", "rater", "class", "ruled-out class", "system", "label"]
+    assert extension.link_first_uses(tree, terms, "../glossary.html") == [
+        "rater",
+        "item",
+        "system",
+        "ruled-out class",
+    ]
+    links = [(r.astext(), r["refuri"]) for r in tree.findall(nodes.reference)]
+    assert links == [
+        ("rater", "https://example.org"),
+        ("raters", "../glossary.html#term-rater"),
+        ("items", "../glossary.html#term-item"),
+        ("system", "../glossary.html#term-system"),
+        ("ruled-out class", "../glossary.html#term-ruled-out-class"),
+    ]
+    assert tree.astext().count("raters judge items. One item has one system") == 1

@@ -81,7 +81,7 @@ def test_a_recorded_search_is_short_blind_and_replayed_to_the_same_end(
     assert f"entry 0 {100 * truth[0]:.1f} %" in said
     monkeypatch.setenv("NORACLE_DATA", str(small.parent))
     made = _reproduce_partitioned.real_model(Size(), tmp_path)
-    assert made.status == "re-made in shape"
+    assert made.status == "reproduced in shape"
     assert real_search.against(found) in made.difference
     assert f"{len(model.asked)} calls" in made.body[0]
     assert said in made.body

@@ -1,4 +1,4 @@
-"""The chapter of re-made tables and figures: whole, honest about what is missing, the same when
+"""The chapter of reproduced tables and figures: whole, honest about what is missing, the same when
 made again.
 """
 
@@ -78,11 +78,11 @@ def test_a_whole_run_is_planned_within_thirty_minutes() -> None:
 def test_item_is_in_the_chapter_with_difference_and_reason(paper: str, name: str) -> None:
     record = records()[paper, name]
     section = chapter.read_sections(CHAPTER, reproduce.load(paper))[name]
-    assert record.status in ("re-made", "re-made in shape", "input missing")
+    assert record.status in ("reproduced", "reproduced in shape", "input missing")
     for words in (record.published, record.difference, record.reason):
         assert len(words) >= 4
         assert words in section
-    assert record.missing or record.status == "re-made"
+    assert record.missing or record.status == "reproduced"
     assert all(words in section for words in record.missing)
     assert all(
         (CHAPTER / figure).is_file() and f"]({figure})" in section for figure in record.figures
@@ -151,13 +151,13 @@ def test_quick_run_makes_two_items_once_and_the_same_again(tmp_path: Path) -> No
     ]
     first = run(*wanted)
     assert first.returncode == 0, first.stderr + first.stdout
-    assert "[2/2] alarm Figure 2: re-made" in first.stdout
+    assert "[2/2] alarm Figure 2: reproduced" in first.stdout
     before = bytes_of(tmp_path)
     assert set(before) == {"alarm.md", "index.md", "figures/alarm-figure-2.png"}
     second = run(*wanted)
     assert second.stdout.count(": unchanged") == 2
     third = run(*wanted, "--again")
-    assert third.stdout.count(": re-made") == 2
+    assert third.stdout.count(": reproduced") == 2
     assert bytes_of(tmp_path) == before
     kept = json.loads((tmp_path / chapter.RECORDS).read_text(encoding="utf-8"))
     assert [r["item"] for r in kept["records"]] == ["Table 3", "Figure 2"]
@@ -224,12 +224,12 @@ def test_failed_item_stops_no_other_and_is_tried_again(
     toy = Counted()
     toy.broken = True
     found = toy.run(tmp_path)
-    assert [r.status for r in found.values()] == ["re-made", "failed", "re-made"]
+    assert [r.status for r in found.values()] == ["reproduced", "failed", "reproduced"]
     assert "ValueError: a planted fault" in (tmp_path / "index.md").read_text(encoding="utf-8")
     toy.broken = False
     found = toy.run(tmp_path)
     assert toy.made == ["Table 2"]
-    assert {r.status for r in found.values()} == {"re-made"}
+    assert {r.status for r in found.values()} == {"reproduced"}
     assert "planted" not in (tmp_path / "toy.md").read_text(encoding="utf-8")
     assert "planted" in capfd.readouterr().err
 

@@ -37,7 +37,9 @@ def test_script_runs_on_the_stand_ins_and_says_so(no_data: None, tmp_path: Path)
 
 @pytest.mark.full
 def test_worlds_have_the_accuracy_that_they_say() -> None:
-    world = _selection_worlds.World(agents=3, better=0.15, alike=0.5, silent=0.1, labels="ordinary")
+    world = _selection_worlds.World(
+        agents=3, better=0.15, shared=0.5, silent=0.1, labels="ordinary"
+    )
     answers, labels = world.draw(40_000, np.random.default_rng(0))
     truth = np.array([label.truth for label in labels.of.values()])
     assert (answers == truth).mean(axis=1) == pytest.approx(world.truth, abs=0.01)

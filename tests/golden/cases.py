@@ -2,7 +2,7 @@
 
 One process runs all command lines below in a folder of tables (``tables.py``) and keeps of each its
 exit code, its JSON, the first line of stderr, and what it wrote. ``test_golden.py`` compares that
-with the files in ``expected/``. Write them anew, all or only some cases, after a change that is
+with the files in ``expected/``. Write them again, all or only some cases, after a change that is
 meant::
 
     python tests/golden/cases.py --write

@@ -1,5 +1,5 @@
 """What every verb prints as JSON is what it printed before; see ``cases.py`` for how to write the
-golden files anew.
+golden files again.
 """
 
 from __future__ import annotations

@@ -227,7 +227,7 @@ def tally_intervals(
 # ------------------------------------------------------------------------------------------------------------------------
 # Gaussian raters
 
-# Ten debaters: A agents and R rounds cost A·R, in units of the dearest; more of both agree better
+# Ten debaters: A agents and R rounds cost A·R, in units of the most expensive; more of both agree better
 # with the label.
 DEBATERS = tuple((agents, rounds) for rounds in (1, 2) for agents in (1, 2, 3, 4, 5))
 DEBATE_PRICES = tuple(a * r / 10 for a, r in DEBATERS)

@@ -283,7 +283,7 @@ DESIGNS: dict[str, World] = {
 
 @pytest.mark.parametrize("name", DESIGNS)
 def test_scores_of_a_designs_worlds_have_the_truth_as_their_mean(name: str) -> None:
-    """The mean of unbiased estimates is the truth that intervals are held against."""
+    """The mean of unbiased estimates is the truth that intervals are compared with."""
     world, values = DESIGNS[name], []
     for key in world.draw(np.random.default_rng(7), 150).tolist():
         counts = world.build(tuple(key))

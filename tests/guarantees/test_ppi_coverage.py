@@ -203,7 +203,7 @@ def test_worlds_of_the_table_are_those_of_the_public_function(population: Cells,
         tallies = at_once(population, n, 1, np.random.default_rng([n, seed]))
         for interval, tally in tallies.items():
             found = estimate_mean(data, target="label", raters=names, interval=interval)  # type: ignore[arg-type]
-            if interval == "crossfit-t":  # folds are dealt anew
+            if interval == "crossfit-t":  # folds are dealt again
                 assert found.width == pytest.approx(tally.width, rel=0.2)
                 continue
             assert found.value - population.truth == pytest.approx(tally.error, abs=1e-9), interval

@@ -66,7 +66,7 @@ def judged_world(
         )
         pick = np.sort(rng.choice(of, n, replace=False, p=odds / odds.sum()))
     model = np.where(rng.random(of) < repeats, p.outcome, rng.integers(3, size=of))
-    if said == "turned round":
+    if said == "reversed":
         model = np.array([1, 0, 2])[model]
     if said == "first":
         model = np.zeros_like(model)
@@ -131,7 +131,7 @@ JUDGED: list[dict[str, Any]] = [
     {"size": 3, "n": 40, "of": 400, "repeats": 0.9, "tie": 0.0},
     {"size": 3, "n": 200, "of": 400, "repeats": 0.8, "per_item": 4},
     {"size": 5, "n": 100, "of": 1500, "repeats": 0.8},
-    {"size": 5, "n": 100, "of": 1500, "repeats": 0.8, "said": "turned round"},
+    {"size": 5, "n": 100, "of": 1500, "repeats": 0.8, "said": "reversed"},
     {"size": 5, "n": 100, "of": 1500, "repeats": 0.0},
     {"size": 5, "n": 100, "of": 1500, "repeats": 0.8, "said": "first"},
     {"size": 5, "n": 150, "of": 1500, "repeats": 0.8, "said": "a taste"},

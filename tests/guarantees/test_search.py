@@ -93,11 +93,11 @@ def searches(
 
 @pytest.mark.full
 @pytest.mark.parametrize("repetitions", [60, pytest.param(400, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("alike", [0.0, 0.55])
+@pytest.mark.parametrize("shared", [0.0, 0.55])
 def test_winner_of_37_identical_agents_is_reported_as_good_as_it_is(
-    repetitions: int, alike: float
+    repetitions: int, shared: float
 ) -> None:
-    found = searches(World(alike=alike), sizes_of(88), repetitions, seed=7)
+    found = searches(World(shared=shared), sizes_of(88), repetitions, seed=7)
     naive = np.mean([s.validation - s.truth for s in found])
     errors = np.array([s.held_out.value - s.truth for s in found])
     noise = 3 * errors.std() / math.sqrt(repetitions)

@@ -23,7 +23,7 @@ Rng = np.random.Generator
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class World:
-    """One kind of world: the truth, how counts are drawn (one row a world), and how they become
+    """One kind of world: the truth, how counts are drawn (one row per world), and how they become
     what an estimator takes.
 
     ``every`` gives all samples that matter with their probabilities, where they are few enough to

@@ -2,7 +2,7 @@
 
     python -m tests.llm.record [--threads 2] [--url URL]      (from the root of the repository; NORACLE_DATA for the abstracts)
 
-A recording holds addresses of calls and replies, never prompts. It is made anew when a prompt of a
+A recording holds addresses of calls and replies, never prompts. It is made again when a prompt of a
 workflow changes.
 """
 

@@ -329,7 +329,7 @@ class TestStandardError:
     ) -> None:
         rng = np.random.default_rng(1)
         transition = Transition.noisy(k, noise)
-        # Both the items and the labels are drawn anew.
+        # Both the items and the labels are drawn again.
         values = []
         for _ in range(400):
             y = rng.integers(k, size=n)

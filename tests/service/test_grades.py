@@ -57,7 +57,7 @@ def gold() -> list[Item]:
 
 
 def answers(spec: ProjectSpec, seed: int = 0) -> dict[str, dict[str, Any]]:
-    """What three systems answered; the last one leaves an item out. Gold items have answers that
+    """What three systems answered; the last one leaves per item out. Gold items have answers that
     are of none of them.
     """
     rng, found = random.Random(seed), dict[str, dict[str, Any]]()

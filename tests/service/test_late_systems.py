@@ -103,7 +103,7 @@ def test_the_cheat_promises_nothing_live_exported_and_verified(
     rests = {a["name"]: a["status"] for a in told["estimate"]["guarantee"]["assumptions"]}
     assert rests[UNTOLD] == "failed"
     assert any(LATE in note and "cheat" in note for note in view.notes)
-    # every system is held against how often it was asked about, and the late one told nothing else
+    # every system is compared with how often it was asked about, and the late one told nothing else
     assert {"chance hits of honest", "chance hits of cheat"} <= {c.name for c in view.checks}
     # the archive
     archive = archive_of(service, ready)

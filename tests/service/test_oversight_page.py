@@ -24,7 +24,10 @@ from tests.unit.oversight.reports import REPORTS, crowded
 
 pytestmark = pytest.mark.browser
 WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
-PAGES = ("whole", "contradictory", "without_systems", "forty-five systems", "demo")
+PAGES = (
+    *("whole", "contradictory", "without_systems", "forty-five systems"),
+    *("demo", "twenty", "answers"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +76,10 @@ def opened(
     ("width", "scheme"),
     [
         (320, "dark"),
+        (390, "light"),
         (1440, "light"),
         pytest.param(320, "light", marks=pytest.mark.slow),
+        pytest.param(390, "dark", marks=pytest.mark.slow),
         pytest.param(1440, "dark", marks=pytest.mark.slow),
     ],
 )
@@ -87,19 +92,20 @@ def test_page_is_for_everybody(
 ) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
+    if name not in uris:
+        pytest.skip("NORACLE_DATA does not name a folder with the larger data sets")
     with opened(browser, uris[name], width=width, scheme=scheme) as page:
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         background = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert background == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(20, 24, 29)")
         assert page.told == []
         assert page.asked == [uris[name]]
-        page.evaluate("document.querySelectorAll('details').forEach((d, i) => { d.open = i < 3 })")
-        violations = (
-            Axe()
-            .run(page, options={"runOnly": WCAG, "resultTypes": ["violations"]})
-            .response["violations"]
-        )
-        assert [(v["id"], [n["html"][:120] for n in v["nodes"][:3]]) for v in violations] == []
+        rules = {"runOnly": WCAG, "resultTypes": ["violations"]}
+        for unfolded in (0, 3):
+            first = f"(d, i) => {{ d.open = i < {unfolded} }}"
+            page.evaluate(f"document.querySelectorAll('details').forEach({first})")
+            found = Axe().run(page, options=rules).response["violations"]
+            assert [(v["id"], [n["html"][:120] for n in v["nodes"][:3]]) for v in found] == []
 
 
 PARTS = ("h1", "#glance .chart", "#glance .next", "#glance .rests")

@@ -382,7 +382,7 @@ async def walk(store: Store, clock: Clock, sequences: int, *, seed: int) -> Coun
 
 
 def check_tables(w: Work, world: World, experts: list[Expert]) -> None:
-    """What was acknowledged is what is stored: one first answer a question, one lease a person,
+    """What was acknowledged is what is stored: one first answer a question, one lease per person,
     nobody twice about one item.
     """
     held = w.all(

@@ -74,7 +74,7 @@ def _recorded(questions: Iterable[Question]) -> frozenset[Question]:
 
 
 def is_question(counts: JudgementCounts, protocol: Protocol | None) -> bool:
-    """Whether how often classes were asked can be held against the design.
+    """Whether how often classes were asked can be compared with the design.
 
     Recorded propensities always can. Without them a random question gives both verdicts sooner or
     later; labels of one kind only were collected in another way.
@@ -506,7 +506,7 @@ def check_hits(
     Notes
     -----
     One uniform question, or m distinct ones, per item: P(answer among them) = m/K whatever the
-    truth is, and #{hits} is held against Σ m_i/K_i (Poisson binomial, exact, two-sided); yes, no
+    truth is, and #{hits} is compared with Σ m_i/K_i (Poisson binomial, exact, two-sided); yes, no
     and unsure count the same. Where the number of questions differs between items of one K, it may
     depend on the verdicts. Then, and beside open questions, only P(ruled out | no, m classes) <=
     m/(K - 1) is sure, and too many hits are looked for. Recorded propensities: E[1{asked =
@@ -710,8 +710,8 @@ def check_label_rates(
 ) -> Check:
     """Were items labelled at the same rate in all strata?
 
-    Judged items with an answer are counted by stratum, number of classes and weight, and held
-    against all items with an answer. An estimate of accuracy gives each stratum its share of the
+    Judged items with an answer are counted by stratum, number of classes and weight, and compared
+    with all items with an answer. An estimate of accuracy gives each stratum its share of the
     items, so that rates may differ; a comparison or a race that takes all labels together needs the
     same rate.
 
@@ -1038,7 +1038,7 @@ def check_questions(evidence: Evidence, *, seed: int = 0) -> Check:
 
     Notes
     -----
-    For t = 1, 2, …: of the items with at least t questions, those with more are held against the
+    For t = 1, 2, …: of the items with at least t questions, those with more are compared with the
     first verdict as in
     :func:`check_label_rates` (the cells are yes, no and unsure); joined by Bonferroni.
 

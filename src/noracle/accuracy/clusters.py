@@ -134,7 +134,7 @@ def drawn_by_cluster_p_value(sizes: Mapping[Place, int], labels: Mapping[Place, 
     cluster).
 
     Within a stratum of N items with n labels, the labels of its clusters are then hypergeometric.
-    Two statistics are held against that: U = Σ ℓ(ℓ - 1), the pairs of labelled items that share a
+    Two statistics are compared with that: U = Σ ℓ(ℓ - 1), the pairs of labelled items that share a
     cluster, which is larger where whole clusters were labelled (gamma distribution with its exact
     mean and variance); and T = Σ ℓ·m, which differs where labels went by cluster and not by size
     (normal). The smaller p-value is doubled.

@@ -79,7 +79,7 @@ class Called(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DriftRule:
-    """What accuracy is held against: fixed before the labels that it judges.
+    """What accuracy is compared with: fixed before the labels that it judges.
 
     Examples
     --------
@@ -497,7 +497,7 @@ def detect_drift(
     evidence
         Answers with judgements, or grades, of any kind of label.
     floor, reference
-        What accuracy is held against, one of them: a number, or a period such as ``2026-09`` or
+        What accuracy is compared with, one of them: a number, or a period such as ``2026-09`` or
         ``2026-09-01..2026-09-14``. The accuracy of a period enters by its lower bound. Both must be
         stated before the labels that they judge are seen.
     margin

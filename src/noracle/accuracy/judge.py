@@ -644,7 +644,7 @@ def check_judge(
         two) and ``length`` of the answer; the judge may have graded it in two versions, as it is and
         padded.
     judge, people
-        The judge that is checked, and the raters that it is held against.
+        The judge that is checked, and the raters that it is compared with.
     systems
         Which systems; by default all.
     own
@@ -652,7 +652,7 @@ def check_judge(
     confidence
         Of each interval; bias is found at 1 - ``confidence``.
     seed
-        Which two systems of an item are held against each other.
+        Which two systems of an item are compared with each other.
 
     Notes
     -----

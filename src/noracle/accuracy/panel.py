@@ -44,7 +44,7 @@ def certify_panel(
         Systems, or judges that are raters of the grades; by default the judges where at least two
         graded everything, else all systems.
     people, system
-        For a panel of judges: the raters that they are held against, by default all others; and
+        For a panel of judges: the raters that they are compared with, by default all others; and
         whose answers they graded, which may be left out where there is one system.
     at_most
         The share that is claimed not to be exceeded.

@@ -32,7 +32,7 @@ def route_items(
 ) -> Routing:
     """Draw the questions to ask, in random order, with the probability of each question recorded.
 
-    ``uniform`` asks one class an item, each of the K classes with probability 1/K: such labels
+    ``uniform`` asks one class per item, each of the K classes with probability 1/K: such labels
     serve every system, also future ones. ``targeted`` asks class k with probability (1 -
     ε)·votes(k)/votes + ε/K, where votes are the answers of ``systems``: a question about the answer
     itself is worth many about other classes, and since every class keeps at least ε/K the labels

@@ -279,8 +279,13 @@ def fixed_limit(
             place += lead
             inside = np.minimum(base + cell * (place + np.arange(1, 17) / 16), ceiling)
             inside = inside[inside > reach]
-            rejected = inside[bets.log_wealth(inside, lead=lead) >= goal]
-            return max(reach, base + cell * place, float(rejected.max(initial=base)))
+            # Wealth falls in a cell: every fourth place first, then those after the last rejected.
+            ahead, last = inside[3::4], base + cell * place
+            ahead = ahead[bets.log_wealth(ahead, lead=lead) >= goal] if len(ahead) else ahead
+            last = max(last, float(ahead.max(initial=base)))
+            rest = inside[inside > last][:3]
+            rest = rest[bets.log_wealth(rest, lead=lead) >= goal] if len(rest) else rest
+            return max(reach, last, float(rest.max(initial=base)))
         if ends[-1] >= ceiling:
             return ceiling
         place += len(ends)
@@ -357,10 +362,13 @@ class _Bets:
         x = np.where(ours, value - weight * ends.mean(), 0.0) / scale
         powers = {(a, b): x**a * w**b for a in range(4) for b in range(4 - a)}
         powers[0, 0] = ours.astype(float)
-        sums = {}
-        for which, numbers in powers.items():
+        sums: dict[tuple[int, int], np.ndarray] = {}
+        for (a, b), numbers in powers.items():
+            if b and self.weight is None:  # all weights are one
+                sums[a, b] = sums[a, 0].copy()
+                continue
             added = np.add.reduceat(numbers[order], self.starts, axis=1)
-            sums[which] = np.cumsum(added, axis=1) - added
+            sums[a, b] = np.cumsum(added, axis=1) - added
         usual = (sums[0, 1] + 1) / (sums[0, 0] + 1)
         for (a, b), total in sums.items():
             if a in (0, 2):  # pseudo-scores at -usual/2 and usual/2, with weight 1/2 each

@@ -33,9 +33,9 @@ __all__ = ["app", "main", "run"]
 
 VERBS_BY_QUESTION = """\
 Everything
-    report     Say everything that the evidence in a folder allows, on one page.
+    report     Report everything that the evidence in a folder supports, on one page.
     watch      Follow a folder while evidence comes in; every look holds, and an alarm is raised once it is provable.
-    init       Write a project to begin with: an example, or one on the files or logs that you have.
+    init       Write a project to start from: an example, or one on the files or logs that you have.
     demo       Simulate three systems, five people and two autoraters, and report on them as on any folder.
     doctor     Say what works on this machine, what is missing, and the line that installs it.
     simulate   Draw a world and write its tables: what you would have, and the key that you would not have.
@@ -66,7 +66,7 @@ Train
     learn…     Train a classifier on what items are not, without an answer key (extra learn).
 Search
     ask        Put items to a model and write the answers table, or have it grade the answers of others.
-    search     Search a workflow that answers better, with labels that may only say what is wrong.
+    search     Search for a workflow that answers better, with labels that may only say what is wrong.
     view       Show a run or a search as one page: steps, scores, workflows and every exchange.
     workflow…  Workflows as data: what they do, and the most calls they take.
 """
@@ -193,7 +193,10 @@ def _globals(
         ),
     ] = 0,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print no warnings and no progress.")
+        bool,
+        typer.Option(
+            "--quiet", "-q", help="Print headlines only: no details, warnings or progress."
+        ),
     ] = False,
 ) -> None:
     settings.debug, settings.verbose, settings.quiet = debug, verbose, quiet

@@ -205,7 +205,7 @@ def _differences(study: StudyTable) -> tuple[ContentTable, ...]:
         cells = [(study.cell(a, name).mean, study.cell(a, base).mean) for name, base in pairs]
         said = ("—" if None in pair else f"{pair[0] - pair[1]:+.2f}" for pair in cells)  # type: ignore[operator]
         rows.append((_named(a), *said))
-    caption = "Difference in points when labels are drawn anew from the counted T: what dependence on the item costs"
+    caption = "Difference in points when labels are drawn again from the counted T: what dependence on the item costs"
     header = ("algorithm", *(f"{name} − {base}" for name, base in pairs))
     return (table(caption, header, rows, shown=range(len(rows))),)
 
@@ -224,7 +224,7 @@ def _named(algorithm: str) -> str:
 EXAMPLE = opt.paragraphs("""Labels: WAY[:OPTION]…
 WAY is uniform, noisy:SHARE (so many rule out the truth), weak or strong (biased), people (four classes are shown and one is ruled out that
  the annotator did not name) or given (those of the file). With --real: acl (its array ruled_out), or NAME of a matrix T_NAME in it.
-OPTION is iid (drawn anew from the counted T), evened (the same noise without bias), removed=SHARE (of wrong labels), labels=N (an item).
+OPTION is iid (drawn again from the counted T), evened (the same noise without bias), removed=SHARE (of wrong labels), labels=N (per item).
 Example:
 noracle learn bench digits.npz --labels uniform --labels noisy:0.05 --algorithm SCL-NL,FWD-U,supervised --epochs 20 --html study.html
 noracle learn bench cifar10_train.npz --test cifar10_test.npz --labels people --labels people:iid --rule accuracy --rule scel --seeds 3

@@ -32,7 +32,19 @@ from typing import (
 
 import typer
 
-from noracle.cli._output import check_target, read_json, say, say_card, say_json, settings, working
+from noracle.cli._output import (
+    MOST_CARDS,
+    best_line,
+    check_target,
+    estimate_lines,
+    in_columns,
+    read_json,
+    say,
+    say_card,
+    say_json,
+    settings,
+    working,
+)
 from noracle.counts import AccuracyCounts, check_n_classes
 from noracle.errors import (
     ArgumentError,
@@ -45,7 +57,7 @@ from noracle.errors import (
 from noracle.evidence import Evidence
 from noracle.evidence.classes import Invalid
 from noracle.files import replacing
-from noracle.results import Check, Plan, Result, read_result
+from noracle.results import Check, Estimate, Plan, Result, read_result
 
 if TYPE_CHECKING:
     from noracle.collect.live.records import LiveView
@@ -216,7 +228,7 @@ class Output:
 
         ``single`` prints one JSON object instead of a list, and ``found`` is what JSON says instead
         of the results; ``more`` are results that only the page shows; ``after`` are lines of text
-        below the cards.
+        below the cards. Many systems are one table instead of cards.
         """
         self.page(title, [*results, *more], seed)
         if self.as_json:
@@ -225,8 +237,15 @@ class Output:
             told = results[0].to_dict() if single else results_dict(results)
             say_json(told if found is None else found)
             return
+        systems = [r for r in results if isinstance(r, Estimate) and r.quantity == "accuracy"]
+        if len(systems) > MOST_CARDS and not settings.verbose:
+            results = [r for r in results if r not in systems]
+            lines = [best_line(systems)] if settings.quiet else estimate_lines(systems)
+            say_card("\n".join(lines))
         for result in results:
-            say_card(str(result))
+            say_card(in_columns(result))
+        if settings.quiet:
+            return
         seeds = [] if seed is None else [f"seed {seed}"]
         for line in (*after, *seeds, *([] if self.html is None else [f"report {self.html}"])):
             say(line)
@@ -245,7 +264,7 @@ JsonOutput = Annotated[Output, without("html")]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Records:
-    """Records of estimates that others read."""
+    """Records of estimates for other tools."""
 
     eval_results: File = _output(
         "Evaluation results (YAML) for .eval_results/ of the model's repository on the Hugging Face Hub."

@@ -187,7 +187,7 @@ def import_(at: common.ProjectAt, own: _ImportOptions) -> None:
     """Bring items into a draft, or the answers of systems into a sealed project (where they are
     graded: into the draft).
 
-    All or nothing: if one row breaks a rule, nothing is kept. Images are decoded and encoded anew.
+    All or nothing: if one row breaks a rule, nothing is kept. Images are decoded and encoded again.
     Nothing is fetched from the network.
     """
     rule = (

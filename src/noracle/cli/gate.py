@@ -54,7 +54,8 @@ class _GateOptions:
     )
     at_least: float | None = option("The accuracy that a system must have.", "X")
     no_worse_than: str | None = option(
-        "The system that it is held against: only items whose answers differ need labels.", "SYSTEM"
+        "The system that it is compared with: only items whose answers differ need labels.",
+        "SYSTEM",
     )
     margin: float = option("How much less than the base is still no worse.", "D", 0.01)
     system: opt.Names = option("Which systems; by default all but the base.")
@@ -170,7 +171,7 @@ def _decide(own: _GateOptions, given: Sources, folder: str, path: Path, *, plan:
             if not ledger.lines and not plan:
                 for line in ledger.missing()[:1]:
                     complain(
-                        f"warning: {path.name} begins anew, and {line}. See noracle gate verify."
+                        f"warning: {path.name} starts over, and {line}. See noracle gate verify."
                     )
             known = {own.no_worse_than, *(mine or ())} - {None}
             odd = sorted(known - set(run.facts.systems))

@@ -63,7 +63,7 @@ class _InitOptions:
 
 @with_options()
 def command(own: _InitOptions, output: opt.JsonOutput) -> None:
-    """Write a project to begin with: an example, or one on the files or logs that you have.
+    """Write a project to start from: an example, or one on the files or logs that you have.
 
     Nothing is ever overwritten: if one of the files is there already, none is written.
     """
@@ -87,8 +87,8 @@ def command(own: _InitOptions, output: opt.JsonOutput) -> None:
         lines += [f"{quoted}/README.md says the three steps, from a plan to a report"]
     else:
         lines += [
-            f"noracle report {quoted}    says everything that this evidence allows",
-            f"noracle watch {quoted}     follows it while rows are added",
+            f"noracle report {quoted}    reports everything this evidence can tell",
+            f"noracle watch {quoted}     follows it as rows are added",
         ]
     found = {"folder": own.folder, "have": have, "files": files, "seed": own.seed}
     output.tell(found, lines)
@@ -135,7 +135,7 @@ def _texts(have: Have, folder: str, sources: Sequence[str]) -> dict[str, str]:
         rows = [
             f"| {s.kind} | {', '.join(map(_from_here, s.paths))} | {s.why} |" for s in found.sources
         ]
-        rows += [f"| left aside | {u.path} | {u.reason} |" for u in found.unused]
+        rows += [f"| ignored | {u.path} | {u.reason} |" for u in found.unused]
         values["table"] = "\n".join(["| what | file | how it is known |", "|---|---|---|", *rows])
         texts = {"noracle.toml": _settings(title, folder, found)}
     text = template(f"init-{'nothing' if have == 'nothing' else 'files'}-README.md")

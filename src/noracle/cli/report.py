@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-import shutil
 import sys
-import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -16,22 +14,20 @@ import typer
 
 from noracle.cli import _options as opt
 from noracle.cli._options import Sources, argument, only, option, panel, with_options
-from noracle.cli._output import check_target, say, say_json, settings, write_json
+from noracle.cli._output import bars_lines, check_target, say, say_json, settings, write_json
 from noracle.errors import require
 from noracle.evidence.classes import Invalid
 
 if TYPE_CHECKING:
     from noracle.oversight.model import Inventory
     from noracle.oversight.oversight import Oversight
-    from noracle.report.chart import Bar, Bars
 
 EXAMPLE = opt.paragraphs("""Example:
 noracle report evidence
 noracle report answers.csv judgements.csv --n-classes 10 --out review.html""")
 
 PAGE = "noracle-report.html"
-_MOST_SYSTEMS, _MOST_PATHS, _MOST_UNUSED, _LEAST_BAR = 40, 3, 8, 10
-_BRACKETS, _FLOOR = {"": " ", "first": "┐", "inner": "│", "last": "┘"}, "┊"
+_MOST_PATHS, _MOST_UNUSED = 3, 8
 _CHOSEN = ("conflicts", "repeats", "claim", "target", "trained_on_annotators", "invalid")
 
 _output, _reading = panel("Output"), panel("Reading the evidence")
@@ -89,7 +85,7 @@ def command(
     given: Annotated[Sources, only("n_classes", "classes", "protocol", "columns", "no_answer")],
     records: Annotated[opt.Records, only("events", "badge")],
 ) -> None:
-    """Say everything that the evidence in a folder allows, on one page.
+    """Report everything that the evidence in a folder supports, on one page.
 
     Tables are recognised by their columns; noracle.toml in the folder, and the options here, say
     what cannot be guessed. Exit code 1 says that parts of the evidence contradict each other or
@@ -216,17 +212,17 @@ def _given(chosen: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def found_lines(inventory: Inventory) -> list[str]:
-    """What was found, one line each, and what was left aside."""
+    """What was found, one line each, and what was ignored."""
     lines = []
     for source in inventory.sources:
         paths, left = ", ".join(source.paths[:_MOST_PATHS]), len(source.paths) - _MOST_PATHS
         more = f" and {left:,} more" if left > 0 else ""
         rows = "" if source.n_rows is None else f", {source.n_rows:,} rows"
         lines.append(f"found {source.kind}: {paths}{more} ({source.why}{rows})")
-    lines += [f"left aside {u.path}: {u.reason}" for u in inventory.unused[:_MOST_UNUSED]]
+    lines += [f"ignored {u.path}: {u.reason}" for u in inventory.unused[:_MOST_UNUSED]]
     left = len(inventory.unused) - _MOST_UNUSED
     if left > 0:
-        lines.append(f"left aside {left:,} more; the report names them")
+        lines.append(f"ignored {left:,} more; the report names them")
     return [*lines, *inventory.notes]
 
 
@@ -256,7 +252,7 @@ def _say_report(
         say(line)
     asked = [s for s in oversight.steps if s.status != "done"]
     if asked:
-        say(f"not said: {', '.join(s.name for s in asked)}; the report says why")
+        say(f"not answered: {', '.join(s.name for s in asked)}; the report says why")
     if oversight.next_steps:
         best = oversight.next_steps[0]
         cost = words.price(best, oversight.inventory)
@@ -278,65 +274,7 @@ def system_lines(oversight: Oversight, width: int | None = None) -> list[str]:
     chart, tied = systems_chart(oversight)
     if chart is None:
         return []
-    width = max(40, width or shutil.get_terminal_size((100, 24)).columns)
-    rows = chart.rows[:_MOST_SYSTEMS]
-    more = [row.more if row.more == "unknown" else f"{row.more} %" for row in rows]
-    lanes = ["".join(_BRACKETS[lane] for lane in row.lanes) for row in rows]
-    ends = max(len(row.said) for row in rows) + max(map(len, more)) + max(map(len, lanes)) + 6
-    name = min(max(_cells(row.name) for row in rows), max(12, (width - ends) // 2))
-    room = width - ends - name - 2
-    lines = []
-    for row, told, ties in zip(rows, more, lanes, strict=True):
-        bar = _bar(chart, row, room) if room >= _LEAST_BAR else ""
-        value = row.said.rjust(max(len(r.said) for r in rows))
-        cells = (_cut(row.name, name), bar, value, told.rjust(max(map(len, more))), ties)
-        lines.append("  ".join(cell for cell in cells if cell).rstrip())
-    if room >= _LEAST_BAR:
-        (first, low), (last, high) = chart.ticks[0], chart.ticks[-1]
-        scale = [" "] * (room + 5)
-        for at, text in ((first, low), (last, high)):
-            start = max(0, round(float(at) / 100 * (room - 1)) - len(text) // 2)
-            scale[start : start + len(text)] = text
-        lines.append((" " * (name + 2) + "".join(scale)).rstrip())
-    left = len(chart.rows) - len(rows)
-    if left > 0:
-        lines.append(f"… and {left:,} more systems; the report has all of them")
-    if tied:
-        lines.append("┐┘ " + tied.removesuffix(" with these labels"))
-    lines += [f"{_FLOOR} {said}" for _, said in chart.lines]
-    return [*lines, ""]
-
-
-def _bar(chart: Bars, row: Bar, room: int) -> str:
-    """An interval with its value on a line of so many characters."""
-
-    def at(value: float) -> int:
-        return round(float(chart.at(value)) / 100 * (room - 1))
-
-    cells = [" "] * room
-    for x, _ in chart.lines:
-        cells[at(x)] = _FLOOR
-    if row.low == row.low and row.high == row.high:
-        low, high = at(row.low), at(row.high)
-        cells[low : high + 1] = "─" * (high + 1 - low)
-    if row.value == row.value:
-        cells[at(row.value)] = "●"
-    return "".join(cells)
-
-
-def _cells(text: str) -> int:
-    """How many columns of a terminal a text takes."""
-    return sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
-
-
-def _cut(text: str, cells: int) -> str:
-    """The text in so many columns, cut where it is longer."""
-    text = "".join(c if c.isprintable() else "\ufffd" for c in text)
-    if _cells(text) > cells:
-        while _cells(text) >= cells:
-            text = text[:-1]
-        text += "…"
-    return text + " " * (cells - _cells(text))
+    return bars_lines(chart, tied, width)
 
 
 def rests_lines(oversight: Oversight) -> list[str]:

@@ -172,7 +172,7 @@ def command(
     own: _SearchOptions,
     output: Output,
 ) -> None:
-    """Search a workflow that answers better, with labels that may only say what is wrong.
+    """Search for a workflow that answers better, with labels that may only say what is wrong.
 
     Labelled items are split: validation labels score candidates, confirm labels decide whether one
     is better, final labels estimate the winner and are opened once. The model that answers sees no

@@ -96,7 +96,7 @@ def _verify_export(path: str, published: Sequence[str], as_json: bool, *, runnin
         for name, when in result.systems.items():
             say(f"  system      {name}: {when}")
         for name, proves in PROVES.items():
-            met = f"published: {proves}" if name in result.published else "not held against any"
+            met = f"published: {proves}" if name in result.published else "not compared with any"
             say(f"  {name:<11} {getattr(result, name)} ({met})")
         if result.passed and not result.verified:
             which = (

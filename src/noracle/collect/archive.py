@@ -309,5 +309,5 @@ def _parse(text: str, name: str) -> Any:
     except (ValueError, RecursionError) as error:
         raise EvidenceError.of(name, "must be JSON", f"something else ({error})") from None
     one = lines is None or (len(found) == len(lines) and all(type(r) is dict for r in found))
-    require_evidence(one, name, "must hold one object a line", "something else")
+    require_evidence(one, name, "must hold one object per line", "something else")
     return found

@@ -34,7 +34,7 @@ class Unreachable(errors.Unavailable):
 
 
 def options_of(base_url: str, timeout: float) -> dict[str, Any]:
-    """How to connect; proxies of the environment are left aside."""
+    """How to connect; proxies of the environment are ignored."""
     parts = urllib.parse.urlsplit(base_url)
     rule = f"base_url must be http://host:port or https://host:port; got {base_url!r}."
     require(parts.scheme in ("http", "https") and parts.hostname, rule)

@@ -1,4 +1,4 @@
-"""What people upload, made safe to show: limited Markdown as HTML, and images that are drawn anew.
+"""What people upload, made safe to show: limited Markdown as HTML, and images that are drawn again.
 
 Of Markdown only paragraphs, line breaks, emphasis, code and lists are known; every text is escaped.
 The only tags that can come out are ``p br em strong code pre ul ol li``, none with an attribute.
@@ -94,7 +94,7 @@ def _html(tokens: Sequence[Token]) -> Iterator[str]:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """An image that was drawn anew; ``sha256`` is of ``data``."""
+    """An image that was drawn again; ``sha256`` is of ``data``."""
 
     sha256: str
     media: str

@@ -61,7 +61,7 @@ class Demo:
 
 
 def specification(*, n_items: int, panel_items: int, gold_rate: float) -> ProjectSpec:
-    """The project of the demo: one question an item, a panel and gold to find specialists who err."""
+    """The project of the demo: one question per item, a panel and gold to find specialists who err."""
     guide = "Say **yes** if *{}s* ({} corners) are the most frequent shape."
     shapes = simulate_task("shape", n_items=1).options
     guides = {name: guide.format(name, _CORNERS[name]) for name in shapes}

@@ -80,7 +80,7 @@ def _in_zip(whole: zipfile.ZipFile, base: str) -> Images:
 
 
 class Shelf:
-    """Pictures that were drawn anew, each once."""
+    """Pictures that were drawn again, each once."""
 
     def __init__(self, images: Images) -> None:
         self._images = images

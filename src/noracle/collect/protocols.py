@@ -2,7 +2,7 @@
 sealing, from the seed alone.
 
     partitioned   each item: ``draws`` different classes, uniformly; the experts of class k are asked "is it k?"
-    targeted      (partitioned with chances) one class an item, with the chances that are recorded
+    targeted      (partitioned with chances) one class per item, with the chances that are recorded
     judge-all     ``draws`` annotators an item, each with ``shown`` random classes of their own: a verdict on each
     pick-wrong    the same; the annotator rules one of the classes out
     ordinary      ``draws`` of the ``annotators`` places an item: every two places share nearly equally many items

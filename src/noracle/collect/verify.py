@@ -14,7 +14,7 @@ network.
     judgements are what the answers say that were final and not taken back
     clock      no fault: where it stepped. Events are ordered by their numbers, and no time breaks that order
 
-What a whole new file would hide must be held against what was published: the commitment, the root,
+What a whole new file would hide must be compared with what was published: the commitment, the root,
 and the head of the chain, without which nothing is verified.
 """
 
@@ -307,7 +307,7 @@ class Checked:
 class Verification:
     """What the checks of an archive found. ``revealed`` says whether the seed is there, so that the
     draws could be made again. ``systems`` says when each came, by the order of the events.
-    ``published`` names what was held against the archive, and ``unprotected`` counts the events of
+    ``published`` names what was compared with the archive, and ``unprotected`` counts the events of
     answers after the last head among it: whoever holds the file could have rebuilt these.
     """
 

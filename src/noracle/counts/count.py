@@ -135,7 +135,7 @@ def systems_in(evidence: Evidence, answers: Frame) -> list[str]:
 
 
 def _once(evidence: Evidence, key: str, make: Callable[[], T], *more: object) -> T:
-    """What was made before of our own tables; somebody else's may grow, and are looked at anew."""
+    """What was made before of our own tables; somebody else's may grow, and are looked at again."""
     return make() if evidence._connection is None else evidence._recall(key, make, *more)
 
 
@@ -703,7 +703,7 @@ def count_judgements(
         Adds the ``period`` of each question: ten periods with about the same number of judgements,
         in the order of ``at``.
     counts
-        Counts of the same evidence, if they are there: where they prove one judgement an item,
+        Counts of the same evidence, if they are there: where they prove one judgement per item,
         nothing can be repeated or contradictory, and one scan is enough.
 
     Examples

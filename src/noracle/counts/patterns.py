@@ -224,10 +224,11 @@ def _pattern(evidence: Evidence, row: dict[str, Any], n_systems: int) -> Pattern
         return None
     verdict: Any = VERDICTS[int(row["verdict"])]
     hits = [None if code == _NO_ANSWER else code == _HIT for code in codes]
-    runs = [{name: row.get(f"{name}_{i}") for name in _RUNS} for i in range(n_systems)]
-    shares = [
-        shares_of(evidence.repeats_as, {"differ": own["runs"] is not None, **own}) for own in runs
-    ]
+    shares: list[tuple[float, float] | None] = [None] * n_systems
+    if evidence.repeats is not None:
+        runs = [{name: row.get(f"{name}_{i}") for name in _RUNS} for i in range(n_systems)]
+        how = evidence.repeats_as
+        shares = [shares_of(how, {"differ": own["runs"] is not None, **own}) for own in runs]
     inverse = [row.get(f"inverse_{i}") for i in range(n_systems)]
     told: dict[str, Any] = {"n_ruled_out": int(row["n_no"]), "shares": shares}
     if any(value is not None for value in inverse):

@@ -111,7 +111,7 @@ def code_matrix(
     """The items, and a row of codes for each, one per rater; -1 where there is no rating.
 
     Long ratings are packed in the engine: a rater is a digit of a number in base R + 1, so that one
-    sum an item holds many raters.
+    sum per item holds many raters.
     """
     raters = ratings.seen_raters()
     came, remedy = "votes of unknown raters", "Pass a table with a column rater."

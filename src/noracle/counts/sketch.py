@@ -58,7 +58,7 @@ def group_rows(codes: Codes, allowed: Flags, n: Counts) -> tuple[NDArray[np.intp
 
 
 ALPHABET = string.digits + string.ascii_letters
-"""One letter a label in the text form of a pattern; a full stop is no answer."""
+"""One letter per label in the text form of a pattern; a full stop is no answer."""
 MISSING = -1
 
 
@@ -321,7 +321,7 @@ class Sketch:
         return f"Sketch({self.n_items} items, {len(self.classifiers)} classifiers, {len(self.labels)} labels, {self.n_groups} groups)"
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready values: a pattern is text, one letter a classifier (``0`` the first label,
+        """JSON-ready values: a pattern is text, one letter per classifier (``0`` the first label,
         ``.`` no answer).
 
         With more than 62 labels a pattern is a list of places instead, -1 for no answer.
@@ -538,7 +538,7 @@ def _packed(
 
 
 def _with_masks(evidence: Evidence, frame: Frame, labels: Sequence[Any]) -> tuple[Frame, list[str]]:
-    """The labels that judgements forbid, one bit a label; none where they contradict."""
+    """The labels that judgements forbid, one bit per label; none where they contradict."""
     if evidence.judgements is None:
         return frame, []
     gathered = gather(evidence)

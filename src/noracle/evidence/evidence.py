@@ -104,7 +104,7 @@ class Evidence:
     _rows: Frame | None = dataclasses.field(default=None, repr=False)
     """The items of answers that had one row per item: repeats are quick to see there."""
     _unmet: list[tuple[str, str]] = dataclasses.field(default_factory=list, repr=False)
-    """Large tables of labels whose items are held against the answers when they are counted."""
+    """Large tables of labels whose items are compared with the answers when they are counted."""
 
     @classmethod
     def from_tables(

@@ -189,7 +189,7 @@ _REASONS = (
     (_TEXT, "must be UTF-8 text", "Save it as UTF-8"),
     (_PARQUET, "must be a complete Parquet file", "Write it again"),
     (r"json", "must hold one JSON object a line", "Repair that line"),
-    (r"convert", "must keep one type a column", _ONE_TYPE),
+    (r"convert", "must keep one type per column", _ONE_TYPE),
     (r"csv", "must be a regular CSV file", "Repair that line"),
     (r"schema|mismatch", "must have the same columns in every file", _ONE_SCHEMA),
 )

@@ -497,7 +497,7 @@ def _named(logs: Sequence[InspectLog]) -> Iterator[tuple[InspectLog, str, str]]:
 
 
 class _Orders:
-    """The order of the options of each item; a dataset may have been shuffled anew for every run."""
+    """The order of the options of each item; a dataset may have been shuffled again for every run."""
 
     def __init__(self) -> None:
         self.first: dict[int | str, Sequence[str]] = {}

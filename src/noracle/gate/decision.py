@@ -42,7 +42,7 @@ _SAMPLED = Assumption(
     name="iid items",
     detail="labels, and new ones among the others, fall on items at random, after the answers",
 )
-_VERDICTS = Assumption(name="right verdicts", detail="nobody gave a wrong verdict")
+_VERDICTS = Assumption(name="right verdicts", detail="all verdicts are correct")
 _KEPT = Assumption(
     name="nothing but outcomes left the labels",
     detail="whoever makes the systems saw only pass, fail and undecided",

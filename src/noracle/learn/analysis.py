@@ -423,7 +423,7 @@ def analyse_labels(
     Parameters
     ----------
     ruled_out
-        One class an item, or several: an (n, s) table padded with -1, or an (n, K) mask of bools.
+        One class per item, or several: an (n, s) table padded with -1, or an (n, K) mask of bools.
         Numbers are places in ``classes``; texts are looked up there.
     n_classes, classes
         K, and the names of the classes. By default what is seen.
@@ -431,7 +431,7 @@ def analyse_labels(
         The true class of each item, -1 where it is not known; only items with ``trusted`` true
         count, by default all that have one.
     annotator, seconds
-        Who gave each label and how long it took: the shape of ``ruled_out``, or one entry an item.
+        Who gave each label and how long it took: the shape of ``ruled_out``, or one entry per item.
     features
         Numbers that describe each item, one row per item, to test whether labels depend on the item
         beyond its class.

@@ -117,7 +117,7 @@ def compare_models(
         both = zip(logits, taus, strict=True)
         scores = [-item_losses(z, labels, T, temperature=tau) for z, tau in both]
         fitted = ("each temperature was fitted to the same labels",) if temperature == "fit" else ()
-        notes = ("scel with its sign turned round: larger is better", *fitted)
+        notes = ("scel with its sign reversed: larger is better", *fitted)
         diagnostics = {"temperature": dict(zip(names, taus, strict=True))}
     else:
         labels, T = read_labels_of(ruled_out, transition, n_classes)

@@ -114,7 +114,7 @@ def finish(raw: Raw, classes: Sequence[str | int] | None) -> LabelledItems:
     label = _numbered("label", raw.label, names, ids)
     if label is not None:
         one = (label >= 0).sum(axis=1) <= 1
-        require_rows(one, "label", "must be one class an item", "several", ids=ids)
+        require_rows(one, "label", "must be one class per item", "several", ids=ids)
     return LabelledItems(
         items=raw.items,
         ruled_out=ruled_out,
@@ -329,7 +329,7 @@ def read_files(folder: Path, names: Iterable[str]) -> Pixels:
 
 
 def read_class_folders(folder: Path) -> Raw:
-    """One folder a class; the name of the folder is the *true* class of the images inside."""
+    """One folder per class; the name of the folder is the *true* class of the images inside."""
     folders = sorted(f.name for f in folder.iterdir() if f.is_dir() and f.name[0] != ".")
     found = [
         (f"{name}/{place.relative_to(folder / name).as_posix()}", name)
@@ -485,7 +485,7 @@ def as_classes(name: str, values: Any) -> Numbers | Names | None:
     except ValueError:
         rule = "must be classes, one row per item"
         raise EvidenceError.of(name, rule, "rows of several shapes") from None
-    rule = "must be one class an item, or several in a row"
+    rule = "must be one class per item, or several in a row"
     require_evidence(array.ndim in (1, 2), name, rule, f"shape {array.shape}")
     if array.dtype.kind == "U":
         return as_names(array)

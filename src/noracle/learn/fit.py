@@ -182,7 +182,7 @@ class _Names:
         rule = f"must have one row for each of the {n} items"
         require_evidence(len(table) == n, name, rule, f"{len(table)} rows")
         table = table.reshape(n, -1)
-        columns, rule = table.shape[1], "must be one class an item"
+        columns, rule = table.shape[1], "must be one class per item"
         ok = width in (None, columns)
         require_evidence(ok, name, rule, f"a table with {columns} columns")
         return cls(name, *_with_gaps(name, table))
@@ -212,7 +212,7 @@ def _table(name: str, values: Any) -> Array:
     try:
         table = np.asarray(values.cpu() if isinstance(values, Tensor) else values)
     except ValueError as error:
-        rule = "must be one class an item or rows of equal length"
+        rule = "must be one class per item or rows of equal length"
         remedy = "Pad short rows with -1 or ''."
         raise EvidenceError.of(name, rule, "rows that differ", remedy=remedy) from error
     if table.dtype.kind in "US" and not isinstance(values, np.ndarray):

@@ -193,7 +193,7 @@ def _spread(
 ) -> NDArray[Any]:
     """One value per label, from one per item or one per label."""
     each = values.shape == shape[:1]
-    rule = f"{name} must have the shape of ruled_out, {shape}, or one entry an item"
+    rule = f"{name} must have the shape of ruled_out, {shape}, or one entry per item"
     require(each or values.shape == shape, f"{rule}; got {values.shape}.")
     found: NDArray[Any] = values[item] if each else values[item, slot]
     return found

@@ -126,7 +126,7 @@ def ask_annotators(
 
     References
     ----------
-    Wang et al. (2023), the collection of CLCIFAR: four classes shown, three annotators an image.
+    Wang et al. (2023), the collection of CLCIFAR: four classes shown, three annotators per image.
 
     Examples
     --------
@@ -277,7 +277,7 @@ def _classes(truth: ArrayLike) -> Labels:
 
 
 def _draw_one(weights: Matrix, row: Labels | None, rng: np.random.Generator) -> Labels:
-    """One class an item in proportion to its row of weights."""
+    """One class per item in proportion to its row of weights."""
     edges = np.cumsum(weights, axis=1)
     edges /= edges[:, -1:]
     if row is None:

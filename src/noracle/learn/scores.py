@@ -211,7 +211,7 @@ def independent_draws(labels: RuledOut, transition: Transition) -> Check:
     """Whether labels of an item repeat as often as draws from T must: at least with chance min_y
     Σ_k T[y, k]² for a pair.
 
-    Labels drawn without replacement do not follow T, and no score is unbiased for them. One pair an
+    Labels drawn without replacement do not follow T, and no score is unbiased for them. One pair per
     item, exact binomial.
 
     Examples

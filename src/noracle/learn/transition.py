@@ -269,7 +269,7 @@ def count_transition(
 ) -> Transition:
     """T counted from items whose true labels are known: an oracle, and said so.
 
-    ``ruled_out`` is one class an item, or several padded with -1. ``prior`` is added to every cell,
+    ``ruled_out`` is one class per item, or several padded with -1. ``prior`` is added to every cell,
     so that a rare class gets a row; it pulls the row towards a random annotator.
 
     Examples

@@ -144,7 +144,7 @@ def estimate_model_accuracy(
     risk.
 
     P(predicted is right) = E[T⁻¹[ruled out, predicted]]. The value is the mean of T⁻¹[ruled out,
-    predicted] over the items, one score an item; with uniform labels that is 1 - (K - 1)·(share of
+    predicted] over the items, one score per item; with uniform labels that is 1 - (K - 1)·(share of
     predictions that are ruled out). It may lie outside [0, 1], the interval may not.
 
     Parameters

@@ -63,7 +63,7 @@ def estimate_with_crowd(
     labels
         All labels; those that occur, if left out.
     method
-        ``dawid-skene`` (one confusion matrix a system), ``one-coin`` (one accuracy a system),
+        ``dawid-skene`` (one confusion matrix per system), ``one-coin`` (one accuracy per system),
         ``mace``, ``glad``, or ``majority``.
     ranges
         Ranges with names such as ``accuracy of X on a`` and, for all labels together, ``accuracy of

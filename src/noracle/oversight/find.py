@@ -1,4 +1,4 @@
-"""What evidence a folder, a list of files or a glob holds; what is left aside has a reason."""
+"""What evidence a folder, a list of files or a glob holds; what is ignored has a reason."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Place = str | os.PathLike[str]
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Listing:
-    """Files to look at, and what was left aside; settings are relative to ``root``."""
+    """Files to look at, and what was ignored; settings are relative to ``root``."""
 
     place: str
     root: Path
@@ -282,7 +282,7 @@ def find_evidence(
     Files of one kind are parts of one table where they have one format and the columns that are
     needed hold the same type of values; a note says so. Copies (the same bytes) are used once. Only
     the heads of files are read: a row that breaks a rule is found when the evidence is counted.
-    Stored counts are left aside where tables are there of which they may be the counts, unless they
+    Stored counts are ignored where tables are there of which they may be the counts, unless they
     are named. The result does not depend on the order in which the system lists files. How kinds
     are told apart stands in
     :mod:`noracle.oversight.sniff`.
@@ -388,7 +388,7 @@ class _FolderSearch:
     metrics: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def look(self) -> list[Seen]:
-        """What every file is; those that are no evidence are left aside."""
+        """What every file is; those that are no evidence are ignored."""
         named, listing = self._named(), self.listing
         found = [seen for kind, path in named if (seen := self._look(path, kind)) is not None]
         taken = {_whole(path) for _, path in named}
@@ -432,7 +432,7 @@ class _FolderSearch:
         return list(found)
 
     def _look(self, path: str, kind: SourceKind | None) -> Seen | None:
-        """What the file is; None where it is left aside or broken."""
+        """What the file is; None where it is ignored or broken."""
         name = f"file {path!r}"
         try:
             if "://" not in path and not Path(path).stat().st_size:

@@ -144,7 +144,7 @@ def find_contradictions(
 ) -> tuple[Finding, ...]:
     """Hold the parts of a report against each other; disagreements come first.
 
-    Where items are ``weighted`` an accuracy is no share of items, and is not held against what
+    Where items are ``weighted`` an accuracy is no share of items, and is not compared with what
     whole items prove. Without ``same_items`` nothing follows from ratings for answers.
 
     Notes
@@ -482,7 +482,8 @@ def _separate(inventory: Inventory, of: Mapping[str, Step]) -> Iterator[NextStep
     z = float(ndtri(1 - (1 - comparison.confidence) / 2 / len(comparison.differences)))
     half = (d.high - d.low) / 2 * (1 + float(ndtri(0.8)) / z)
     n = int(best.counts.get("labelled", 0))
-    told = f"They differ by {_points(d.value)} ({_points(d.low)[:-7]} to {_points(d.high)[:-7]}) on {n:,} labelled items."
+    span = f"{_points(d.low)[:-7]} to {_points(d.high)[:-7]}"
+    told = f"Item by item, the first leads by {_points(d.value)} ({span})."
     told = told if math.isfinite(half) else "No labels that both share tell them apart."
     yield NextStep(
         statement=f"Label more items to separate {first} and {second}",
@@ -529,8 +530,8 @@ def _narrow(inventory: Inventory, of: Mapping[str, Step]) -> Iterator[NextStep]:
         n = int(widest.counts.get("labelled", 0))
         if plan.reason:
             yield NextStep(
-                statement=f"Bring more items, to know every accuracy to ± {aim}",
-                reason=f"{now}, and no item without a label is left.{_many_more(n, half, wanted)}",
+                statement=f"Collect more items to know every accuracy to ± {aim}",
+                reason=f"{now}, and every item already has a label.{_many_more(n, half, wanted)}",
                 command=_command(of, "labels"),
                 cost=_about(plan, n, half, wanted),
             )

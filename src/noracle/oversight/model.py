@@ -1,9 +1,9 @@
 """The records of the oversight report: what was found, what was done with it, and what follows.
 
 Source      one table of evidence, and how it was recognised
-Inventory   everything in a folder: sources, and what was left aside and why
+Inventory   everything in a folder: sources, and what was ignored and why
 Step        one question put to the evidence, with its results, or why it was not asked
-Finding     two parts of the report held against each other
+Finding     two parts of the report compared with each other
 SystemLine  one system on the first screen
 NextStep    what to do next
 """
@@ -174,7 +174,7 @@ class Step:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Two parts of the report held against each other.
+    """Two parts of the report compared with each other.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The oversight report: what the evidence permits is run, held against itself, and summed up."""
+"""The oversight report: what the evidence permits is run, checked for contradictions, and summed up."""
 
 from __future__ import annotations
 

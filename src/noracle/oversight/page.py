@@ -144,7 +144,7 @@ def write_oversight(
     ...     rows = "".join(f"{i},{rater},{i % 3}\n" for i in range(30) for rater in ("ann", "bob"))
     ...     _ = Path(folder, "ratings.csv").write_text("item,rater,label\n" + rows, encoding="utf-8")
     ...     page = write_oversight(folder + "/report.html", oversee(folder))
-    ...     "What is not said, and why?" in page.read_text(encoding="utf-8")
+    ...     "What could not be answered, and why?" in page.read_text(encoding="utf-8")
     True
     """
     return write_text(path, render_oversight(oversight, command=command))
@@ -178,15 +178,15 @@ def render_oversight(oversight: Oversight, *, command: str | None = None) -> str
             together_answer=f"{words.percent(oversight.confidence)}, for everything together",
             inventory=oversight.inventory,
             found=_found_table(oversight.inventory),
-            unused=_text_table("Left aside", ("file", "why"), unused),
-            found_answer=f"{_count(n_files, 'file')}; {_count(len(unused), 'file')} left aside",
+            unused=_text_table("Ignored", ("file", "why"), unused),
+            found_answer=f"{_count(n_files, 'file')}; {_count(len(unused), 'file')} ignored",
             shown=shown,
             findings=_findings_table(oversight.findings),
-            agree_answer=f"No: {_count(n_against, 'statement')} cannot be kept"
+            agree_answer=f"No: {_count(n_against, 'statement')} contradicted"
             if n_against
             else f"Yes, in {_count(len(oversight.findings), 'comparison')}"
             if oversight.findings
-            else "Nothing to hold against each other",
+            else "Nothing to compare",
             kinds=[(k.label, words.KINDS[k]) for k in sorted(guarantees)],
             assumptions=assumptions,
             others=others,
@@ -221,9 +221,9 @@ def price(step: NextStep, inventory: Inventory) -> str:
 def lead(oversight: Oversight) -> str:
     """One sentence: the most that can be said."""
     if contradictions(oversight.findings):
-        return "Parts of this evidence contradict each other. Do not rely on the numbers before that is settled."
+        return "Parts of this evidence contradict each other. Do not rely on the numbers until that is resolved."
     if oversight.contradictions:
-        guess = "Read what rests on them as a guess before that is repaired."
+        guess = "Until that is fixed, treat every number that rests on them as a guess."
         return f"The labels failed a check. {guess}"
     systems, steps = oversight.systems, oversight.steps
     known = [s for s in ranked(systems) if math.isfinite(s.low) and s.high - s.low < 1]
@@ -253,7 +253,7 @@ def lead(oversight: Oversight) -> str:
     if systems:
         missing = {s.name: s for s in steps if s.status == "not possible"}
         those = "the system is" if len(systems) == 1 else f"the {n} systems are"
-        labels = "these labels are too few" if "accuracy" not in missing else "there are no labels"
+        labels = "there are too few labels" if "accuracy" not in missing else "there are no labels"
         return f"Nothing can be said yet about how accurate {those}: {labels}."
     preferred = first_of({s.name: s for s in steps}, "preference", Comparison)
     if preferred is not None:
@@ -313,16 +313,16 @@ def fired_alarm(steps: Iterable[Step]) -> Proof | None:
 def joint_sentence(oversight: Oversight) -> str:
     """The joint guarantee in one sentence, and which statements are not part of it."""
     if contradictions(oversight.findings):
-        return "There is no joint promise: the parts contradict each other, so something that they rest on is not true."
+        return "There is no joint promise: the parts contradict each other, so at least one assumption is false."
     weak, joint = left_out(oversight.steps), joint_guarantee(oversight.steps)
     if joint.kind == Kind.HEURISTIC:
-        nothing = "Nothing is stated, so nothing is promised."
+        nothing = "Nothing is claimed, so nothing is promised."
         return "There is no joint promise: no statement here has one." if weak else nothing
-    said = "This holds for every possible answer key, if what it rests on is true."
+    said = "This holds for every possible answer key, if the assumptions are true."
     if joint.error_rate > 0:
         rate = min(1.0, max(joint.error_rate, 1 - oversight.confidence))
         confidence = plain.confidence_of(rate)
-        said = f"With at least {confidence} confidence all intervals hold, if what they rest on is true."
+        said = f"With at least {confidence} confidence all intervals hold, if the assumptions are true."
     names = [name for name in weak if name in ("accuracy", "comparison", "ranges")]
     return f"{said} This leaves out {', '.join(names)}." if names else said
 
@@ -350,34 +350,13 @@ def _joint_note(oversight: Oversight) -> str:
 
 def limits(line: SystemLine) -> tuple[str, str]:
     """Value and interval of a system as people write them; a dash where there is no number."""
-    digits = _digits(line.high - line.low)
+    digits = words.digits_for(line.high - line.low) - 2
     value = words.percent(line.value, f".{digits}f") if math.isfinite(line.value) else "—"
     if math.isnan(line.low) or math.isnan(line.high):
         return value, "unknown"
     if line.low <= 0 and line.high >= 1:
         return value, "anything from 0 % to 100 %"
     return value, f"{100 * line.low:.{digits}f} to {words.percent(line.high, f'.{digits}f')}"
-
-
-def _digits(width: float) -> int:
-    """Decimals of a percentage beside an interval of this width."""
-    return words.digits_for(width) - 2
-
-
-def _bar(name: str, low: float, high: float, value: float, **more: Any) -> Bar:
-    """One row in percent; ``low`` and ``high`` may be unknown."""
-    d = _digits(high - low)
-    known, dot = math.isfinite(low) and math.isfinite(high), math.isfinite(value)
-    exact = f"{name}: " + (words.percent(value, f".{d + 1}f") if dot else "no single value")
-    if known:
-        exact += f", from {100 * low:.{d + 1}f} to {words.percent(high, f'.{d + 1}f')}"
-    d = 0 if (low, high) == (0, 1) else d
-    span = f"{100 * low:.{d}f}{'–' if low >= 0 else ' to '}{100 * high:.{d}f}".replace("-", "−")
-    span = span if known else "unknown"
-    said = words.percent(value, f".{d}f").replace("-", "−") if dot else ""
-    return Bar(
-        name=name, low=low, high=high, value=value, said=said, more=span, exact=exact, **more
-    )
 
 
 _CLAIMED = re.compile(r"\s*(?:accuracy|grade)\s*>=?\s*([\d.]+(?:/\d+)?)\s*")
@@ -402,7 +381,7 @@ def systems_chart(oversight: Oversight) -> tuple[Bars | None, str]:
         empty = "open" if not s.high - s.low < 1 else ""
         look = "hint" if broken or (weak is not None and weak.kind is Kind.HEURISTIC) else empty
         bracket = tuple(lane[i] for lane in lanes)
-        rows.append(_bar(s.system, s.low, s.high, s.value, look=look, place=place, lanes=bracket))
+        rows.append(Bar.of(s.system, s.low, s.high, s.value, look=look, place=place, lanes=bracket))
     claim = oversight.inventory.settings.claim
     stated = _CLAIMED.fullmatch(claim)
     at = float(Fraction(stated[1])) if stated else math.nan
@@ -413,7 +392,7 @@ def systems_chart(oversight: Oversight) -> tuple[Bars | None, str]:
 
 
 def ties(names: Sequence[str], comparison: Comparison) -> list[tuple[int, int]]:
-    """Runs of neighbours, as long as can be, in which no two systems are separated."""
+    """Runs of neighbours, as long as possible, in which no two systems are separated."""
     place = {name: i for i, name in enumerate(names)}
     near: dict[int, set[int]] = {}
     for d in comparison.differences:
@@ -520,21 +499,21 @@ def _multiples(anchor: str, step: Step) -> Iterator[Bars]:
                 (r.quantity, "estimate" if plain.is_share(r) else "number"), []
             )
             look = "hint" if r.guarantee.kind is Kind.HEURISTIC else ""
-            rows.append(_bar(r.subject, r.low, r.high, r.value, look=look))
+            rows.append(Bar.of(r.subject, r.low, r.high, r.value, look=look))
         elif isinstance(r, Certificate):
             rows = groups.setdefault(("advantage over the average annotator", "zero"), [])
             look = "" if r.certified else "open"
-            rows.append(_bar(r.subject, r.low, max(r.value, r.low), r.value, look=look))
+            rows.append(Bar.of(r.subject, r.low, max(r.value, r.low), r.value, look=look))
         elif isinstance(r, Ranges) and _plain(r):
             rows = groups.setdefault((r.subject or "possible values", "range"), [])
             found = sorted(r.ranges, key=lambda x: not x.name.startswith("grade of"))
-            rows += [_bar(x.name, x.low, x.high, math.nan) for x in found]
+            rows += [Bar.of(x.name, x.low, x.high, math.nan) for x in found]
         elif isinstance(r, Comparison):
             rows = groups.setdefault(("difference of accuracy", "zero"), [])
             for d in drawn_differences(r):
                 look = "open" if d.verdict == "not separable" else ""
                 name = f"{short_name(d.first, 20)} − {short_name(d.second, 20)}"
-                rows.append(_bar(name, d.low, d.high, d.value, look=look))
+                rows.append(Bar.of(name, d.low, d.high, d.value, look=look))
     for i, ((title, form), rows) in enumerate([*groups.items()][:_MOST_PLOTS]):
         seen = [v for b in rows for v in (b.low, b.high, b.value) if math.isfinite(v)]
         unit = form != "number" and bool(seen) and min(seen) >= -1 and max(seen) <= 1
@@ -592,8 +571,7 @@ def _assumptions(
 
     for line in oversight.systems:
         take(line.guarantee, leads=True)
-    # What is read out of labels under other assumptions, to see what then happens, is no news of
-    # these.
+    # Labels read under other assumptions, to see what then happens, say nothing new about these.
     told_of = [one for one in shown if one.step.name != "checks"]
     for one in sorted(told_of, key=lambda one: one.step.name != "comparison"):
         leads = one.step.name == "comparison" or not oversight.systems
@@ -642,7 +620,7 @@ def _findings_table(findings: Sequence[Finding]) -> ContentTable:
     said = {True: "yes", False: "NO"}
     rows = [(said[f.agrees], " and ".join(f.between), f.subject, f.statement) for f in ordered]
     header = ("agree", "parts", "about", "what follows")
-    return _text_table("Parts held against each other", header, rows)
+    return _text_table("Parts compared with each other", header, rows)
 
 
 def sentence(text: str) -> str:

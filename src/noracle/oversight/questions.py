@@ -41,13 +41,15 @@ from noracle.ppi import (
     plan_labels,
 )
 from noracle.ranking import rank_systems
+from noracle.report.budgets import narrowing
+from noracle.report.proofs import uses_of
 from noracle.results import Check, Estimate, Plan, Proof, Result
 from noracle.superhuman.agreement import Statistic, estimate_agreement
 from noracle.superhuman.ceiling import estimate_ceiling
 from noracle.superhuman.certify import certify_superhuman
 
 StepOutcome = tuple[tuple[Result, ...], str]
-"""Results and the command that makes them again."""
+"""Results and the command that reproduces them."""
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -75,7 +77,7 @@ class Asking:
     def outcome(
         self, results: Sequence[Result], verb: str, words: Sequence[str], *said: str
     ) -> StepOutcome:
-        """The results, and the command that makes them again with the options that are ``said``."""
+        """The results, and the command that reproduces them with the options that are ``said``."""
         s = self.loaded.settings
         known = {
             "repeats": flags(repeats=None if s.repeats == "mean" else s.repeats),
@@ -180,7 +182,9 @@ def comparison(asking: Asking) -> StepOutcome | str:
     """All differences of accuracies together, on the labels that all systems share."""
     patterns = asking.loaded.patterns
     if not any(p.verdict != "unsure" for p in patterns.patterns):
-        return "No labelled item was put to all systems. Ask every system about the labelled items."
+        return (
+            "No labelled item was answered by all systems. Run every system on the labelled items."
+        )
     checked = for_comparison(asking.label_checks)
     result = compare_systems(patterns, confidence=asking.level, checks=checked)
     words = asking.loaded.evidence_words()
@@ -191,7 +195,7 @@ def needs_judge(loaded: Loaded) -> str:
     """Grades of everything by a judge, and of some by people."""
     if loaded.judged is not None and loaded.people:
         return ""
-    return "No rater graded everything beside others that graded some. Let a model grade all answers, and name it in a column rater."
+    return "No rater graded everything while others graded some. Have a model grade all answers, and name it in a column rater."
 
 
 def judge(asking: Asking) -> StepOutcome | str:
@@ -291,7 +295,7 @@ def needs_answers(loaded: Loaded) -> str:
         graded = "Answers are graded and their classes are not known: free text is right or wrong by its grade alone."
         return graded if loaded.free_text else ""
     if loaded.rated is not None:
-        return "There are no answers of systems, and raters can be graders only in a wide table, with one column a rater."
+        return "There are no answers of systems, and raters can be graders only in a wide table, with one column per rater."
     return "There are no answers. Add a table with columns item, system, answer."
 
 
@@ -337,6 +341,9 @@ def _prove(asking: Asking, verb: str, prove: Callable[..., Proof]) -> StepOutcom
         words = [*words, "--ignore-judgements"]
     claim, limit = claim_of(loaded.settings), float(loaded.settings.time_limit)
     proof = prove(sketch, claim, time_limit=limit)
+    uses = uses_of(proof)  # the page shows them, so the JSON has them
+    if uses is not None:
+        proof = dataclasses.replace(proof, diagnostics={**proof.diagnostics, "uses": uses})
     return asking.outcome([proof], verb, [*flags(spec=claim), *words, *flags(time_limit=limit)])
 
 
@@ -379,9 +386,9 @@ GUESS = 0.7
 def needs_target(loaded: Loaded) -> str:
     """Scores of raters, and which of them is the gold one."""
     if loaded.scores is None:
-        return "There are no scores of raters. Add a table with one column a rater, or with columns item, rater, value."
+        return "There are no scores of raters. Add a table with one column per rater, or with columns item, rater, value."
     if not loaded.settings.target:
-        return "Nobody said which rater is the gold one. Write target = 'NAME' into noracle.toml."
+        return "No gold rater is named. Write target = 'NAME' in noracle.toml."
     return ""
 
 
@@ -434,6 +441,8 @@ def needs_prices(loaded: Loaded) -> str:
 def budget(asking: Asking) -> StepOutcome:
     """Which raters to ask about how many items, for the budget or for the half-width."""
     from noracle.ppi.expected import make_label
+    from noracle.ppi.planner import budget_path
+    from noracle.ppi.verify import price_of
 
     loaded, s, p = asking.loaded, asking.loaded.settings, asking.loaded.prices
     common: dict[str, Any] = {"prices": p.raters, "per_item": p.overhead}
@@ -453,6 +462,14 @@ def budget(asking: Asking) -> StepOutcome:
         half_width=goal.get("half_width"),
         budgets=goal.get("budget"),
     )
+    each = {name: price_of(plan, name) for name in plan.buy}
+    shown = {  # what the page says of it
+        "path": [point._asdict() for point in budget_path(plan)],
+        "set_prices": each,
+        "set_costs": {name: round(n * each[name], 9) for name, n in plan.buy.items()},
+        "narrowing": narrowing(plan),
+    }
+    plan = dataclasses.replace(plan, diagnostics={**plan.diagnostics, **shown})
     told = {name: float(price) for name, price in loaded.told_prices.items()}
     k = loaded.n_classes if any(name != "ordinary" for name in p.labels) else None
     words = flags(pilot=loaded.scores, target=s.target, have="pilot", prices=loaded.price_file)
@@ -534,7 +551,7 @@ def needs_two(loaded: Loaded) -> str:
     if loaded.votes is None:
         return _NO_RATINGS
     if int(loaded.votes.n_ratings.max(initial=0)) < 2:
-        return "Every item has one rating, and nobody checked it. Let a second person rate some of the items."
+        return "Every item has only one rating. Have a second person rate some of them."
     return ""
 
 
@@ -570,7 +587,7 @@ def needs_judged(loaded: Loaded) -> str:
             else "The answers cannot be read beside these ratings. Write both as long tables: item, system, answer and item, rater, label."
         )
     if not any(int(votes.answers[s][:, :-1].sum()) for s in loaded.judged_systems):
-        return "No system answered an item that was rated. Let the systems answer the rated items."
+        return "No system answered a rated item. Run the systems on the rated items."
     return ""
 
 

@@ -78,7 +78,9 @@ def answer(step: Step) -> str:
     if isinstance(first, Plan) and not first.buy:
         if not first.reason or first.goal != "half-width":
             return "Nothing left to buy" if first.reason else "None: the goal is reached"
-        return f"No item without a label is left; the widest interval is ± {100 * first.predicted:.1f} points"
+        return (
+            f"Every item has a label; the widest interval is ± {100 * first.predicted:.1f} points"
+        )
     if isinstance(first, Plan):
         cost = "" if math.isnan(first.cost) else f", price {first.cost:,.6g}"
         return f"{words.bought(first.buy)}{cost}"
@@ -180,11 +182,11 @@ def _said(estimate: Estimate, *, broken: bool) -> str:
     best = words.percent(estimate.value, ".1f")
     value = "" if math.isnan(estimate.value) else f", best estimate {best}"
     if estimate.guarantee.kind is Kind.HEURISTIC:
-        return f"The labels failed a check, so this is a guess and no promise: between {span} of the items are answered right{value}."
+        return f"The labels failed a check, so this is a guess, not a promise: between {span} of the items are answered right{value}."
     if broken:
-        return f"The parts of this report contradict each other here. Taken alone, labels say: between {span} of the items are answered right."  # noqa: E501
+        return f"The parts of this report contradict each other here. On their own, the labels say: between {span} of the items are answered right."  # noqa: E501
     if estimate.low <= 0 and estimate.high >= 1:
-        return "Nothing can be said of its accuracy yet: these labels are too few."
+        return "Nothing can be said about its accuracy yet: there are too few labels."
     return f"Between {span} of the items are answered right{value}."
 
 
@@ -208,13 +210,13 @@ def _next(
         return f"No more labels are needed for {aim}."
     plan, now = first_of(of, "labels", Plan), f"the interval is ± {100 * half:.1f} points"
     if plan is None:
-        return f"Label more items: {now}, wanted is {aim}."
+        return f"Label more items: {now}, the target is {aim}."
     own = plan.inputs.get("by_system", {}).get(estimate.subject)
     if own is None:
         buy = ", ".join(f"{n:,} {kind}" for kind, n in plan.buy.items() if n)
         return f"Label more items: {now}; {buy} labels in all give about {aim}."
     if not plan.buy:
-        return f"Bring more items: {now}, and no item without a label is left."
+        return f"Collect more items: {now}, and every item already has a label."
     reached = wanted if own["predicted"] <= wanted * 1.001 else own["predicted"]
     more = "grades" if plan.inputs["kind"] == "grades" else f"{plan.inputs['kind']} labels"
     return f"Label more items: {now}; {own['n']:,} more {more} give about ± {100 * reached:.3g} points."

@@ -30,7 +30,7 @@ def is_budget_plan(plan: Plan) -> bool:
 
 def budget_content(plan: Plan) -> Content:
     """Describe a plan across raters: what to buy, how good it is, what more money brings."""
-    said, target = plan.diagnostics, plan.inputs.get("target")
+    target = plan.inputs.get("target")
     name = repr(target) if isinstance(target, str) else words.scalar(target)
     rows = plan.inputs.get("pilot_rows")
     pilot = "" if rows is None else f"estimated from a pilot, {words.count(rows)} rows"
@@ -45,7 +45,7 @@ def budget_content(plan: Plan) -> Content:
         ("method", words.how(plan.method, plan.interval)),
         ("in hand", words.pairs(plan.inputs.get("in_hand") or {})),
         ("proved", _gap(plan)),
-        ("next unit", _next_unit(said["prices"], said["variance"], plan.predicted)),
+        ("next unit", _next_unit(plan)),
         ("covariance", pilot or "as given"),
         ("confidence", words.level(plan.confidence)),
         tables=(_alternatives(plan), _allocation(plan), _budgets(plan)),
@@ -64,13 +64,18 @@ def _gap(plan: Plan) -> str:
     return f"at most {words.percent(gap, '.2g')} {what}, over all sets for sale"
 
 
-def _next_unit(prices: Mapping[str, float], variance: float, half_width: float) -> str:
+def narrowing(plan: Plan) -> dict[str, float]:
     """What one more unit of each budget takes off the half-width (to first order)."""
-    parts = [
-        f"one more of {name!r} narrows ± by {half_width * price / (2 * variance):.2g}"
-        for name, price in prices.items()
+    variance = plan.diagnostics["variance"]
+    return {
+        name: plan.predicted * price / (2 * variance)
+        for name, price in plan.diagnostics["prices"].items()
         if price > 1e-9 * variance
-    ]
+    }
+
+
+def _next_unit(plan: Plan) -> str:
+    parts = (f"one more of {name!r} narrows ± by {x:.2g}" for name, x in narrowing(plan).items())
     return " · ".join(parts)
 
 

@@ -19,11 +19,11 @@ from noracle.report.content import SHOWN, ContentTable, content
 if TYPE_CHECKING:
     import jinja2
 
-_INDENT, _LABEL, _WIDTH = "  ", 12, 120
+_INDENT, _LABEL, WIDTH = "  ", 12, 120
 
 
-def card(result: object) -> str:
-    """Describe a result in plain text.
+def card(result: object, width: int = WIDTH) -> str:
+    """Describe a result in plain text, with lines of so many columns.
 
     The first line holds the number and its interval, and says so if nothing is promised or an
     assumption failed.
@@ -32,7 +32,7 @@ def card(result: object) -> str:
     lines = ["    ".join((*said.headline, *said.alerts))]
     lines += [line for table in said.tables for line in _table_lines(table)]
     for label, text in (*said.lines, *(("note", note) for note in said.notes)):
-        lines += _wrapped(label, text)
+        lines += labelled_lines(label, text, width)
     return "\n".join(lines)
 
 
@@ -76,12 +76,12 @@ def _table_lines(table: ContentTable) -> list[str]:
     return lines
 
 
-def _wrapped(label: str, text: str) -> list[str]:
+def labelled_lines(label: str, text: str, width: int = WIDTH) -> list[str]:
     """A labelled line, folded under itself where it is long, never between a number and its word."""
     start = f"{_INDENT}{label:<{_LABEL}}"
     held = re.sub(r"(\d) (?=\w)", "\\1\N{NO-BREAK SPACE}", _one_line(text))
     folded = textwrap.wrap(
-        held, width=_WIDTH - len(start), break_long_words=False, break_on_hyphens=False
+        held, width=width - len(start), break_long_words=False, break_on_hyphens=False
     ) or [""]
     return [
         f"{lead}{line}".replace("\N{NO-BREAK SPACE}", " ").rstrip()

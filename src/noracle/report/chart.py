@@ -13,6 +13,8 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from noracle.report import words
+
 # Okabe and Ito's palette: told apart by everybody, and on paper by their lightness. The page swaps
 # them for dark mode.
 BLUE, ORANGE, INK, GREY, LINE = "#0072b2", "#b34e00", "#1b1f24", "#5c6570", "#c9d0d8"
@@ -338,6 +340,21 @@ class Bar:
     place: str = ""
     lanes: tuple[str, ...] = ()
     """Of each bracket: ``first``, ``inner``, ``last`` or nothing."""
+
+    @classmethod
+    def of(cls, name: str, low: float, high: float, value: float, **more: Any) -> Bar:
+        """One row in percent; ``low`` and ``high`` may be unknown."""
+        d = words.digits_for(high - low) - 2
+        known, dot = math.isfinite(low) and math.isfinite(high), math.isfinite(value)
+        exact = f"{name}: " + (words.percent(value, f".{d + 1}f") if dot else "no single value")
+        if known:
+            exact += f", from {100 * low:.{d + 1}f} to {words.percent(high, f'.{d + 1}f')}"
+        d = 0 if (low, high) == (0, 1) else d
+        span = f"{100 * low:.{d}f}{'–' if low >= 0 else ' to '}{100 * high:.{d}f}"
+        span = span.replace("-", "−") if known else "unknown"
+        said = words.percent(value, f".{d}f").replace("-", "−") if dot else ""
+        about = {"said": said, "more": span, "exact": exact, **more}
+        return cls(name=name, low=low, high=high, value=value, **about)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

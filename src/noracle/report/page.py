@@ -203,9 +203,10 @@ def _budget_drawings(
     anchor: str, plan: Plan, described: Content
 ) -> tuple[tuple[Drawing, ...], Content]:
     """The plan beside simpler ones, and counts and weights over the budget, before their tables."""
-    from noracle.ppi.planner import budget_path
+    from noracle.ppi.planner import BudgetPoint, budget_path
 
-    points = budget_path(plan)
+    kept = plan.diagnostics.get("path")
+    points = budget_path(plan) if kept is None else [BudgetPoint(**point) for point in kept]
     counts, weights = budgets.path_tables(points)
     first, *others = described.tables
     title = "Items of each set over the budget"

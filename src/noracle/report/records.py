@@ -1,4 +1,4 @@
-"""Results as records that others read: evaluation results of the Hugging Face Hub, events of
+"""Results as records for other tools: evaluation results of the Hugging Face Hub, events of
 OpenTelemetry, and a badge.
 
 All three carry the interval, the kind of the promise and what it rests on; a number without a

@@ -52,16 +52,17 @@ INTERVALS = {
 }
 KINDS = {
     Kind.LOGICAL: "It follows from the counts for every possible answer key. No probability is involved.",
-    Kind.FINITE_SAMPLE: "If what it rests on is true, the interval holds at least as often as the confidence says, however few the labels.",
-    Kind.ASYMPTOTIC: "If what it rests on is true, the interval holds about as often as the confidence says once there are many labels. "
-    "With few labels, or close to 0 or 1, it can fail far more often.",
+    Kind.FINITE_SAMPLE: "If the assumptions are true, the interval contains the true value at least as often as the confidence "
+    "says, however few the labels.",
+    Kind.ASYMPTOTIC: "If the assumptions are true, the interval contains the true value about as often as the confidence "
+    "says once there are many labels. With few labels, or close to 0 or 1, it can fail far more often.",
     Kind.HEURISTIC: "Nothing is promised. Read the number as a hint.",
 }
 STATUSES = {
     "by-design": "enforced by how the evidence was made or computed",
     "checked": "a check looked and found nothing against it",
-    "assumed": "taken for granted; nothing in the evidence was used to check it",
-    "failed": "a check speaks against it",
+    "assumed": "nothing in the evidence was used to check it",
+    "failed": "a check found evidence against it",
 }
 _VACUOUS = "(vacuous: it excludes nothing)"
 # What a counts summary calls things, in the order in which a card tells them.
@@ -178,7 +179,7 @@ def rests_on(guarantee: Guarantee) -> str:
 
 
 def failed(guarantee: Guarantee) -> list[Assumption]:
-    """Return the assumptions that a check speaks against."""
+    """Return the assumptions that a check found evidence against."""
     return [a for a in guarantee.assumptions if a.status == "failed"]
 
 

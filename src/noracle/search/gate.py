@@ -24,7 +24,7 @@ SHARES = (0.5, 0.2, 0.3)
 """Validation, confirm, final shares of the labelled items.
 
 Half goes to validation, because choosing the best of many needs the most labels: with one question
-an item and 600 labels, a candidate that is 15 points better than 36 others leads in about 85 % of
+per item and 600 labels, a candidate that is 15 points better than 36 others leads in about 85 % of
 searches at a half, and in two thirds of them at a third. The final part is larger than the confirm
 part, because it serves twice (the estimate, and one comparison with the first baseline at the whole
 error rate), while the confirm part pays for many looks.

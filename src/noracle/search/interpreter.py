@@ -74,7 +74,7 @@ async def run_workflow(
         The way to the model.
     seed, repeat
         The same two give the same requests, so that a run that was stopped repeats none. Another
-        ``repeat`` draws anew.
+        ``repeat`` draws again.
 
     Returns
     -------

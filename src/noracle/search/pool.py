@@ -371,8 +371,8 @@ class AimedLabels:
         return tuple(self._read)
 
     def ask(self, answers: Array, *, at_most: int | None = None) -> bool:
-        """Ask about the answers of the candidates in the race: one row a candidate, one column an
-        item, -1 for no answer. False where the budget or the items have run out.
+        """Ask about the answers of the candidates in the race: one row per candidate, one column
+        per item, -1 for no answer. False where the budget or the items have run out.
         """
         goal = self.budget if at_most is None else min(self.budget, self.spent + at_most)
         while self._order and self.spent < goal and self.spent + 2 <= self.budget:

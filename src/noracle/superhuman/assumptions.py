@@ -259,7 +259,7 @@ def _codes(items: KnownItems, aggregate: Mapping[Any, int | str | None] | ArrayL
     if not isinstance(aggregate, Mapping):
         given = np.asarray(aggregate, dtype=np.int64)
         fits = given.ndim == 1 and len(given) > max(items.items, default=-1)
-        require(fits, f"aggregate must have one code an item; got shape {given.shape}.")
+        require(fits, f"aggregate must have one code per item; got shape {given.shape}.")
         return given[list(items.items)]
     code: dict[int | str | None, int] = {label: k for k, label in enumerate(items.labels)}
     code[None] = -1

@@ -232,7 +232,7 @@ def _decide(
         outcome = PAIRED[test].run(sample, margin, error)
     elif n and ceiling is not None:
         outcome = apart(sample, ceiling).run(margin, error)
-    if inputs["ties"] != "share":  # ties are drawn anew at every look
+    if inputs["ties"] != "share":  # ties are drawn again at every look
         outcome = dataclasses.replace(outcome, anytime=False)
     heuristic = ceiling is not None and ceiling.name == "paper-empirical"
     rests_on = [NOT_A_BOUND] if heuristic else []

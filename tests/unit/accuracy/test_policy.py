@@ -256,7 +256,7 @@ def test_unsure_that_depends_on_the_stratum_fails() -> None:
 
 
 def test_overlap_leaves_recorded_designs_out() -> None:
-    """Before, m/(K - 1) was held against questions that were aimed at the answer, and honest labels
+    """Before, m/(K - 1) was compared with questions that were aimed at the answer, and honest labels
     failed.
     """
     world = World(np.random.default_rng(3), n=400)

@@ -68,7 +68,7 @@ def test_fair_judge_is_fine_and_json_has_every_result(
 def test_a_judge_that_refused_half_is_no_person_for_the_other(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its verdicts contradict those of people, and nothing is held against them."""
+    """Its verdicts contradict those of people, and nothing is compared with them."""
     rows = [(i, "a", i % 10 < 7, "model") for i in range(200)]
     rows += [(i, "a", i % 10 < 3, "half") for i in range(0, 200, 2)]
     rows += [(i, "a", i % 10 < 7, "ann") for i in range(0, 200, 3)]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import referencing
 
 import noracle as library
 from noracle.cli import app
+from noracle.cli._output import estimate_lines
 from noracle.schemas import load_schema, schema_names
 from tests.unit.cli.conftest import CANARY, Run
 
@@ -310,6 +313,66 @@ def test_failed_routing_makes_it_heuristic_and_strict_refuses(noracle: Run, tmp_
     check = noracle("check", *tables, "--json")
     assert check.code == 1
     assert_valid(check.json)
+
+
+def grade_many(folder: Path, n: int) -> str:
+    """Grades of so many systems, each a little better than the one before."""
+    rows = [
+        f"q{q},system-{k},{'right' if (7 * q + 3 * k) % n < k else 'wrong'}"
+        for q in range(60)
+        for k in range(n)
+    ]
+    text = "\n".join(["item,system,verdict", *rows]) + "\n"
+    (folder / "grades.csv").write_text(text, encoding="utf-8")
+    return f"{folder}/grades.csv"
+
+
+def test_many_systems_are_one_table_with_the_best_first(noracle: Run, tmp_path: Path) -> None:
+    grades = grade_many(tmp_path, 6)
+    lines = noracle("estimate", "--grades", grades).out.splitlines()
+    assert lines[0].startswith("accuracy of 6 systems    95 % intervals, each by itself")
+    found = [re.match(r"system-(\d) .*[●─].* ([\d.]+) % +[\d.]+–[\d.]+ %$", x) for x in lines[1:7]]
+    assert [int(m[1]) for m in found if m] == [5, 4, 3, 2, 1, 0]
+    shown = [float(m[2]) for m in found if m]
+    assert shown == sorted(shown, reverse=True)
+    assert sum(line.startswith("  rests on") for line in lines) == 1
+    cards = noracle("-v", "estimate", "--grades", grades).out
+    assert cards.count("\n  rests on") == 6
+    assert "accuracy of 6 systems" not in cards
+    assert len(noracle("estimate", "--grades", grades, "--json").json["results"]) == 6
+
+
+def test_three_systems_are_cards(noracle: Run, tmp_path: Path) -> None:
+    assert noracle("estimate", "--grades", grade_many(tmp_path, 3)).out.count("\n  rests on") == 3
+
+
+def test_quiet_is_one_line(noracle: Run, tmp_path: Path) -> None:
+    ended = noracle("-q", "estimate", "--grades", grade_many(tmp_path, 6))
+    assert re.fullmatch(
+        r"highest accuracy of 6 systems: 'system-5' [\d.]+ % \([\d.]+–[\d.]+ %\)\n", ended.out
+    )
+    one = noracle("-q", "estimate", "--grades", f"{tmp_path}/grades.csv", "--system", "system-2")
+    assert one.out.startswith("accuracy of 'system-2'")
+    assert one.out.count("\n") == 1
+
+
+def test_a_table_says_whose_promise_is_weaker() -> None:
+    counts = library.AccuracyCounts.from_counts(n_classes=4, ordinary=(50, 40))
+    fine = library.estimate_accuracy(counts)
+    broken = dataclasses.replace(
+        fine,
+        subject="broken",
+        value=math.nan,
+        guarantee=library.Guarantee(kind=library.Kind.HEURISTIC, error_rate=0.05),
+    )
+    made = [broken, *(dataclasses.replace(fine, subject=f"s{i}") for i in range(4))]
+    for width in (40, 80, 120):
+        lines = estimate_lines(made, width)
+        assert "HEURISTIC: no promise" in lines[0]
+        assert "  promise     weaker for 'broken'" in lines
+        assert lines[5].startswith("broken")
+        assert max(map(len, lines[1:])) <= max(width, 50)
+        assert "  guarantee   finite-sample" in lines
 
 
 def test_compare(noracle: Run, tables: list[str]) -> None:

@@ -115,11 +115,11 @@ def test_judgements_are_first_answers_only(archive: Any) -> None:
         (lambda files: files.update({"items.jsonl": '{"a":NaN}\n'}), "items.jsonl must be JSON"),
         (
             lambda files: files.update({"items.jsonl": "{},{}\n"}),
-            "items.jsonl must hold one object a line",
+            "items.jsonl must hold one object per line",
         ),
         (
             lambda files: files.update({"items.jsonl": "[]\n"}),
-            "items.jsonl must hold one object a line",
+            "items.jsonl must hold one object per line",
         ),
     ],
 )

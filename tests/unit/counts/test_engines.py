@@ -383,7 +383,7 @@ def counted(case: Case, tables: Mapping[str, Any], only: set[str] | None = None)
 
 
 def test_every_function_that_counts_is_among_the_cases() -> None:
-    """A new one must be added to the cases above, so that it is held against other engines and
+    """A new one must be added to the cases above, so that it is compared with other engines and
     compiled for warehouses.
     """
     here = Path(__file__).read_text(encoding="utf-8")

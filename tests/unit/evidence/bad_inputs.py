@@ -130,7 +130,7 @@ def list_for_a_class(folder: Path) -> Arguments:
 
 
 @bad(
-    r"file '.*answers\.csv' must keep one type a column; got a conversion error at line 30002, column 'item'"
+    r"file '.*answers\.csv' must keep one type per column; got a conversion error at line 30002, column 'item'"
 )
 def type_changes_late_in_the_file(folder: Path) -> Arguments:
     rows = "".join(f"{i},a,0\n" for i in range(30_000))

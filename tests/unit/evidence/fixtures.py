@@ -73,7 +73,7 @@ def bring_anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Bring:
 
 @pytest.fixture(params=[*LOCAL, pytest.param("spark", marks=(pytest.mark.spark, pytest.mark.slow))])
 def bring_slowly(request: pytest.FixtureRequest, tmp_path: Path) -> Bring:
-    """The same, with PySpark among the slow tests; what it counts altogether is held against the
+    """The same, with PySpark among the slow tests; what it counts altogether is compared with the
     others in ``test_partitions``.
     """
     return _bring(request.param, request, tmp_path)

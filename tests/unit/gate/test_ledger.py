@@ -362,7 +362,7 @@ def test_lines_that_git_remembers_cannot_be_taken_away(path: Path) -> None:
     assert len(GateLedger.read(path).missing()) == 1
     path.unlink()
     git(folder, "commit", "-qam", "none")
-    add(path)  # anew: the old first line and its decisions are gone
+    add(path)  # again: the old first line and its decisions are gone
     assert len(GateLedger.read(path).missing()) == 4
 
 

@@ -114,7 +114,7 @@ def test_supervised_training_is_that_of_torch(digits) -> None:
     module = nn.Linear(64, 10)
     fitted = ComplementaryClassifier(model=module, loss="fwd", epochs=5, lr=0.01).fit(
         X, labels(y), label=y
-    )  # one batch an epoch
+    )  # one batch per epoch
     optimiser = torch.optim.Adam(module.parameters(), lr=0.01)
     for _ in range(5):
         optimiser.zero_grad()

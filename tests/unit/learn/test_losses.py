@@ -210,7 +210,7 @@ class TestIdentities:
 
 
 class TestTransposition:
-    """A T that is turned round anywhere is seen: with the asymmetric T every number moves by far
+    """A T that is reversed anywhere is seen: with the asymmetric T every number moves by far
     more than the tolerance.
     """
 

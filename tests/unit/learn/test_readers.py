@@ -204,7 +204,7 @@ def test_minus_one_in_a_table_is_no_label_and_said_so_unless_it_is_a_class(tmp_p
             {"items": ["u", "day"]},
             "items: day must be numbers, as the other columns; got dates",
         ),
-        ("text,label\nx,a|b\ny,b\n", {}, "label must be one class an item; got several at item 0"),
+        ("text,label\nx,a|b\ny,b\n", {}, "label must be one class per item; got several at item 0"),
         ("text,ruled_out\n", {}, "must be at least one"),
         ("", {}, "must not be empty"),
     ],

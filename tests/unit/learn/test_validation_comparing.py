@@ -213,7 +213,7 @@ def test_losses_are_compared_with_their_sign_turned_round() -> None:
     assert bold.diagnostics["temperature"]["b"] == pytest.approx(
         5 * bold.diagnostics["temperature"]["a"], rel=1e-3
     )
-    assert any("sign turned round" in note for note in found.notes)
+    assert any("sign reversed" in note for note in found.notes)
     single = compare_models(z[:1], flat[:1], said[:1], transition=T, measure="scel")
     assert single.differences[0].verdict == "not separable"
     assert single.to_json()

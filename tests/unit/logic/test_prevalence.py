@@ -20,7 +20,7 @@ from tests.unit.logic.seed_table import BY_TRUTH, GRADERS, table_2
 
 
 def flipped() -> Sketch:
-    """Table 2 with the answers of Mistral on true A and of GPT4 on true B turned round."""
+    """Table 2 with the answers of Mistral on true A and of GPT4 on true B reversed."""
     other = {"A": "B", "B": "A"}
     counts: dict[tuple[object, ...], int] = {}
     for (claude, mistral, gpt4), by_truth in BY_TRUTH.items():

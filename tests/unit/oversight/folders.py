@@ -34,7 +34,7 @@ class Expect:
     forms
         Its form, where that is not ``long``.
     unused
-        Files that are left aside, each with a part of the reason.
+        Files that are ignored, each with a part of the reason.
     notes
         Parts of lines of ``Inventory.notes``.
     done, not_possible

@@ -126,7 +126,7 @@ def report(
             ),
             NextStep(
                 statement="Let people rate 200 items.",
-                reason="Then systems can be held against people.",
+                reason="Then systems can be compared with people.",
             ),
         ),
         "confidence": 0.95,

@@ -1,4 +1,4 @@
-"""Parts that are held against each other: no false alarms where all is true, and every planted
+"""Parts that are compared with each other: no false alarms where all is true, and every planted
 contradiction is named.
 """
 

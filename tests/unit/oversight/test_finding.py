@@ -39,7 +39,7 @@ def fault_of(place: Any, **options: Any) -> str:
 
 
 def assert_nothing_lost(inventory: Inventory, folder: Path) -> None:
-    """Every file is in one source or left aside with a reason, itself or with the folder that it
+    """Every file is in one source or ignored with a reason, itself or with the folder that it
     lies in, and never both.
     """
     used = [p for s in inventory.sources for p in s.paths]

@@ -307,12 +307,12 @@ def test_position_is_tested_on_pairs_shown_in_both_orders():
 
 
 def test_the_jackknife_step_is_that_of_fits_without_each_item():
-    """One Newton step for each item left out comes close to fitting anew."""
+    """One Newton step for each item left out comes close to fitting again."""
     p = drawn(8, size=3, n=240, tie=0.8)
     fit = fit_strengths(p)
     items = np.unique(p.item)
-    anew = np.array([fit_strengths(p.of(p.item != i)).values for i in items])
-    moved = anew - fit.values
+    again = np.array([fit_strengths(p.of(p.item != i)).values for i in items])
+    moved = again - fit.values
     spread = (len(items) - 1) / len(items) * moved.T @ moved
     for i, j in itertools.combinations(range(3), 2):
         c = np.zeros(3)

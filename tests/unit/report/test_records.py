@@ -1,4 +1,4 @@
-"""Records that others read: with their own readers where these are here, else by our schemas."""
+"""Records for other tools: with their own readers where these are here, else by our schemas."""
 
 from __future__ import annotations
 

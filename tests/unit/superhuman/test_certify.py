@@ -310,7 +310,7 @@ def test_kinds_of_promise() -> None:
     assert not kinds["bernstein"].anytime
     assert not certify(
         GOOD, ties="random"
-    ).guarantee.anytime  # ties would be drawn anew at every look
+    ).guarantee.anytime  # ties would be drawn again at every look
     assert kinds["paper-oms"].error_rate == pytest.approx(0.1)
     assert (
         certify(GOOD, test="paper-oms", ceiling="paper-empirical").guarantee.kind is Kind.HEURISTIC

@@ -234,7 +234,7 @@ class Teller:
             return int(reply.status_code)
 
     async def watch(self) -> None:
-        """Log an alarm for each check that fails anew in projects with webhooks."""
+        """Log an alarm for each check that newly fails in projects with webhooks."""
         from noracle.collect.live import live_view
 
         for row in await self._store.read(lambda work: work.all(SQL.watched)):

@@ -442,7 +442,7 @@ class PostgresStore(Store):
             write_backup(connection, path)
 
     def scrub(self) -> None:
-        """Write the small table of accounts and its indexes anew, without rows that are gone."""
+        """Write the small table of accounts and its indexes again, without rows that are gone."""
         with self._borrow() as connection:
             connection.execute("VACUUM (FULL) person, comment")
 

@@ -35,7 +35,7 @@ from noracle.learn.settings import require_fields
 
 
 class Journal:
-    """Trials that ended, one JSON line each, among other lines; one that was cut short is run anew.
+    """Trials that ended, one JSON line each, among other lines; one that was cut short is run again.
 
     A line counts where it says what ``same`` does (digests of the data, how models are trained; what
     an older version says nothing about is not compared), and its labels were made in the same way.

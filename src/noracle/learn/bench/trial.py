@@ -206,7 +206,7 @@ class LabelSetting:
         one that is not the class they named; ``given``: the data's own labels, also named ``acl``;
         or a matrix of the data by its name, from which labels are drawn.
     ablation
-        ``iid`` draws anew from the counted T, so that labels depend on the class alone; ``evened``
+        ``iid`` draws again from the counted T, so that labels depend on the class alone; ``evened``
         also spreads each row's wrong classes evenly, which takes the bias away and leaves the
         noise.
     removed
@@ -255,8 +255,8 @@ class LabelSetting:
                 bias: Literal["weak", "strong"] = "weak" if self.way == "weak" else "strong"
                 T = biased_transition(k, bias=bias, rng=rng)
             T = T.with_noise(self.noise) if self.noise else T
-            anew = self.way in data.matrices  # each label on its own, as people gave them
-            drawn = draw_ruled_out(y, transition=T, n_labels=s, replace=anew, rng=rng)
+            again = self.way in data.matrices  # each label on its own, as people gave them
+            drawn = draw_ruled_out(y, transition=T, n_labels=s, replace=again, rng=rng)
             said = drawn.reshape(len(y), -1)
         if self.ablation == "iid":
             said = resample_ruled_out(y, said, n_classes=k, rng=rng)

@@ -132,7 +132,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
         For everything that the watch ever says; fixed at the first look. Default: that of
         ``noracle.toml``, else 0.95.
     ratings_per_item
-        An item is held against its annotators when it has so many ratings; fixed at the first look
+        An item is compared with its annotators when it has so many ratings; fixed at the first look
         that sees ratings. Default: the most frequent number there.
     alarm_from
         The claim of ``noracle.toml`` is tested from so many items on. With very few items it is
@@ -143,7 +143,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
     grades
         A file of grades that is followed, too, where it does not lie in the folder.
     drift
-        What accuracy is held against; without it no fall is looked for. It stays what it was when
+        What accuracy is compared with; without it no fall is looked for. It stays what it was when
         first stated, and its judge's grades are no labels.
 
     Notes
@@ -197,7 +197,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
         self.ratings_per_item, self.alarm_from = ratings_per_item, alarm_from
         self.memory = Memory(Path(memory or self.folder / PLACE / "watch.sqlite"))
         self.outputs: set[Path] = set()
-        """Files in the folder that are written about it, whose change is no news."""
+        """Files in the folder that are written about it, whose changes do not matter."""
         self._stamps: dict[str, tuple[int, int, int]] | None = None
 
     def close(self) -> None:
@@ -391,7 +391,7 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
         return tuple(found)
 
     def _alarm(self, settings: FolderSettings, feed: Feed) -> tuple[Proof | None, bool, list[str]]:
-        """The alarm, kept once it was proved; what all items so far say is looked at anew.
+        """The alarm, kept once it was proved; what all items so far say is looked at again.
 
         An alarm refutes a claim that somebody states. So it is shown as long as that claim stands
         in the settings; a claim that was changed is tested at once, and without one nothing is

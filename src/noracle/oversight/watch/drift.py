@@ -41,7 +41,7 @@ def rule_of(memory: Memory, wanted: DriftRule | None) -> DriftRule | None:
     if wanted is None or wanted == kept:
         return kept
     remedy = f"To begin again, move {str(memory.path)!r} away."
-    changed = f"what accuracy is held against must stay as it was stated first ({_told(kept)})"
+    changed = f"what accuracy is compared with must stay as it was stated first ({_told(kept)})"
     require(kept is None, f"{changed}; got {_told(wanted)}. {remedy}")
     late = wanted.judge is not None and bool(memory.query("SELECT 1 FROM grade LIMIT 1"))
     rule = "judge must be named before the first grades are counted"

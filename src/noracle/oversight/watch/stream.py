@@ -210,7 +210,7 @@ class Feed:
             m = self.ratings_per_item or min(usual, key=lambda n: (-usual[n], n))
             plan["ratings_per_item"] = m
             self.memory.put("plan", plan)
-            said = f"an item is held against its annotators when it has {m} ratings"
+            said = f"an item is compared with its annotators when it has {m} ratings"
             self.memory.note("fixed", said)
         if self._judged and "protocol" not in plan:
             self._fix_design(plan)

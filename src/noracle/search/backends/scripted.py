@@ -185,5 +185,5 @@ def _read(path: Path) -> dict[str, tuple[str, Completion]]:
             replies[str(row["digest"])] = (str(row["model"]), reply)
         except (ValueError, TypeError, KeyError) as error:
             came = f"{str(path)!r} does not at line {number} ({error})"
-            raise EvidenceError(f"recording must hold one call a line; {came}.") from error
+            raise EvidenceError(f"recording must hold one call per line; {came}.") from error
     return replies

@@ -177,7 +177,7 @@ async def design(
 
     Where no valid workflow comes of it, the parent stands in, with the problem in one line. An
     empty reply is a fault like any other and is told apart in the reason. A designer that does not
-    reply raises :class:`ModelError`; the talk begins anew when the search goes on.
+    reply raises :class:`ModelError`; the talk starts over when the search goes on.
     """
     if designer is None:
         rule = "designer must be a model for the strategies adas and aflow"
@@ -323,7 +323,7 @@ class Adas(_Designed):
         told, parts = self.told(), []
         if told:
             archive = describe_archive(told)
-            parts.append(f"The archive of all that was tried, one entry a line:\n{archive}")
+            parts.append(f"The archive of all that was tried, one entry per line:\n{archive}")
         for best in rank(self.standings())[:1]:
             failures = describe_failures(best.scored, self.task, rng)
             parts.append(f"The best so far is entry {best.number}. {failures}")
