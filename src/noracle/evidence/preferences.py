@@ -212,7 +212,7 @@ def preferred_columns(given: Sequence[str]) -> tuple[str, ...]:
     (('model_a', 'model_b', 'winner'), ())
     """
     ends = ("first", "second"), ("model_a", "model_b")
-    known = [(*two, "winner") for two in ends]
+    known: list[tuple[str, ...]] = [(*two, "winner") for two in ends]
     known += [(*ends[1], *_ONE_HOT), ("model_1", "model_2", *_BOTH_ORDERS)]
     there = {c.strip().lower(): c for c in given}
     return next((tuple(there[c] for c in names) for names in known if {*names} <= {*there}), ())
