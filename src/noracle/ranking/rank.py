@@ -56,6 +56,7 @@ METHOD = "Bradley-Terry with ties"
 _SMOOTHED = (
     "the verdicts do not bound all strengths: a few even ones were added to have strengths at all"
 )
+_VACUOUS = "the interval is [0, 1]: these verdicts say nothing at this confidence"
 
 
 def rank_systems(
@@ -210,6 +211,7 @@ def estimate_win_rates(
     low, high = _together(logit, slopes * scale[:, None], fit, error, seed)
     se = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", slopes, fit.spread, slopes), 0.0))
     limits = zip(rates, *(1 / (1 + np.exp(-x)) for x in (low, high)), se, strict=True)
+    notes = _notes(preferences, fit, position, judge, ())
     return tuple(
         Estimate(
             quantity="win rate",
@@ -224,7 +226,7 @@ def estimate_win_rates(
             se=float(error_),
             counts=_counts(preferences, fit, judge),
             diagnostics=_diagnostics(preferences, fit, judge),
-            notes=_notes(preferences, fit, position, judge, ()),
+            notes=notes + ((_VACUOUS,) if below <= 0 and above >= 1 else ()),
         )
         for name, (value, below, above, error_) in zip(preferences.systems, limits, strict=True)
     )
