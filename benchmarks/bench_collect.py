@@ -1,4 +1,4 @@
-"""Claims: 32 annotators at once are served at 300 loops/s from SQLite, 100 × as many as
+"""Claims: 32 annotators at once are served at 600 loops/s from SQLite, 100 × as many as
 label-studio; at 200 loops/s from PostgreSQL.
 
     python benchmarks/bench_collect.py

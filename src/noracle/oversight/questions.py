@@ -329,6 +329,25 @@ def needs_claim(loaded: Loaded) -> str:
     return alone if n < 2 and (e is None or e.judgements is None) else ""
 
 
+def page_figures(result: Proof | Plan) -> dict[str, Any]:
+    """What the page shows of a proof or a budget beside what the command says; it follows from the
+    result alone, and the JSON of the report has it, too.
+    """
+    if isinstance(result, Proof):
+        uses = uses_of(result)
+        return {} if uses is None else {"uses": uses}
+    from noracle.ppi.planner import budget_path
+    from noracle.ppi.verify import price_of
+
+    each = {name: price_of(result, name) for name in result.buy}
+    return {
+        "path": [point._asdict() for point in budget_path(result)],
+        "set_prices": each,
+        "set_costs": {name: round(n * each[name], 9) for name, n in result.buy.items()},
+        "narrowing": narrowing(result),
+    }
+
+
 def _prove(asking: Asking, verb: str, prove: Callable[..., Proof]) -> StepOutcome:
     """The proof of the claim; a large one leaves out what judgements rule out, which weakens it."""
     loaded, evidence = asking.loaded, asking.loaded.graders
@@ -341,9 +360,7 @@ def _prove(asking: Asking, verb: str, prove: Callable[..., Proof]) -> StepOutcom
         words = [*words, "--ignore-judgements"]
     claim, limit = claim_of(loaded.settings), float(loaded.settings.time_limit)
     proof = prove(sketch, claim, time_limit=limit)
-    uses = uses_of(proof)  # the page shows them, so the JSON has them
-    if uses is not None:
-        proof = dataclasses.replace(proof, diagnostics={**proof.diagnostics, "uses": uses})
+    proof = dataclasses.replace(proof, diagnostics={**proof.diagnostics, **page_figures(proof)})
     return asking.outcome([proof], verb, [*flags(spec=claim), *words, *flags(time_limit=limit)])
 
 
@@ -441,8 +458,6 @@ def needs_prices(loaded: Loaded) -> str:
 def budget(asking: Asking) -> StepOutcome:
     """Which raters to ask about how many items, for the budget or for the half-width."""
     from noracle.ppi.expected import make_label
-    from noracle.ppi.planner import budget_path
-    from noracle.ppi.verify import price_of
 
     loaded, s, p = asking.loaded, asking.loaded.settings, asking.loaded.prices
     common: dict[str, Any] = {"prices": p.raters, "per_item": p.overhead}
@@ -462,14 +477,7 @@ def budget(asking: Asking) -> StepOutcome:
         half_width=goal.get("half_width"),
         budgets=goal.get("budget"),
     )
-    each = {name: price_of(plan, name) for name in plan.buy}
-    shown = {  # what the page says of it
-        "path": [point._asdict() for point in budget_path(plan)],
-        "set_prices": each,
-        "set_costs": {name: round(n * each[name], 9) for name, n in plan.buy.items()},
-        "narrowing": narrowing(plan),
-    }
-    plan = dataclasses.replace(plan, diagnostics={**plan.diagnostics, **shown})
+    plan = dataclasses.replace(plan, diagnostics={**plan.diagnostics, **page_figures(plan)})
     told = {name: float(price) for name, price in loaded.told_prices.items()}
     k = loaded.n_classes if any(name != "ordinary" for name in p.labels) else None
     words = flags(pilot=loaded.scores, target=s.target, have="pilot", prices=loaded.price_file)

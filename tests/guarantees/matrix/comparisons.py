@@ -355,7 +355,7 @@ def _searched(world: Candidates, validation: int, worlds: int) -> list[Row]:
     sizes = sizes_of(validation)
     name = (
         f"{world.agents} candidates, A={world.accuracy:g}, the last {world.better:g} better, K={world.n_classes}, "
-        f"{world.alike:.0%} alike, {world.silent:.0%} silent, {world.labels}, {sizes[2]} final labels"
+        f"{world.shared:.0%} alike, {world.silent:.0%} silent, {world.labels}, {sizes[2]} final labels"
     )
     started, rng = time.perf_counter(), seeded(name)
     seen = {"held-out": Seen(), "wald": Seen(), "gate": Seen()}
@@ -396,7 +396,7 @@ def _searches() -> Iterator[Case]:
         )
     made = (
         (Candidates(), 88),
-        (Candidates(alike=0.55), 88),
+        (Candidates(shared=0.55), 88),
         (Candidates(agents=5, accuracy=0.02, n_classes=10), 40),
         (Candidates(agents=5, accuracy=0.9, silent=0.1), 20),
         (Candidates(agents=10, better=0.15, labels="question"), 60),
