@@ -26,7 +26,7 @@ from noracle.learn.losses import (
     best_scel,
     cpe_i_loss,
     get_loss,
-    label_mask,
+    label_counts,
     scel,
 )
 from noracle.learn.models import channels_last, make_model
@@ -35,7 +35,6 @@ from noracle.learn.transition import (
     Transition,
     estimate_transition,
     likeliest_transition,
-    padded_classes,
 )
 
 Array = NDArray[Any]
@@ -46,21 +45,24 @@ _ONE_KIND = "must be all text or all numbers"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class KnownLabels:
-    """Sorted names, a mask (n, K) of ruled-out classes, the class where it is known, else -1."""
+    """Sorted names, ruled-out classes (n, s) padded with -1 and how often each was ruled out (n, K),
+    the class where it is known, else -1.
+    """
 
     classes: Array
-    mask: Mask
+    codes: NDArray[np.int64]
+    counts: NDArray[np.float32]
     known: NDArray[np.int64]
+
+    @property
+    def mask(self) -> Mask:
+        """Which classes were ruled out (n, K)."""
+        return np.asarray(self.counts > 0)
 
     @property
     def some(self) -> Mask:
         """Items of which anything is known."""
         return np.asarray(self.mask.any(axis=1) | (self.known >= 0))
-
-    @property
-    def codes(self) -> NDArray[np.int64]:
-        """Ruled-out classes (n, s), padded with -1."""
-        return padded_classes(self.mask)
 
 
 def check_items(estimator: Any, X: Any, *, reset: bool) -> Any:
@@ -147,8 +149,9 @@ def read_labels(ruled_out: Any, label: Any, *, classes: Any, n: int) -> KnownLab
         given = _found_names([told] if said is None else [said, told])
     codes = marks if said is None else said.encode(given)
     codes = np.full((n, 1), -1) if codes is None else codes
-    mask = label_mask(torch.from_numpy(codes), len(given))
-    labels = KnownLabels(classes=given, mask=mask.numpy(), known=told.encode(given)[:, 0])
+    counts = label_counts(torch.from_numpy(codes), len(given)).numpy()
+    known = told.encode(given)[:, 0]
+    labels = KnownLabels(classes=given, codes=codes, counts=counts, known=known)
     _require_some(labels.some.any())
     return labels
 
@@ -458,7 +461,8 @@ class ModelFit:
         data = Batches(items=items, labels=table, weight=weight)
         whole = np.arange(len(data)) if len(data) == self.items.shape[0] else rows
         spared = torch.from_numpy(np.isin(whole, held)) if self.estimated else None
-        objective, data = self._objective(loss, context, data, spared)
+        counts = torch.from_numpy(self.labels.counts[whole])
+        objective, data = self._objective(loss, context, data, counts, spared)
         recipe = objective
         file = self.checkpoint
         if file is not None:
@@ -479,7 +483,7 @@ class ModelFit:
         return model, context, history
 
     def _objective(
-        self, loss: Loss, context: Context, data: Batches, spared: Tensor | None
+        self, loss: Loss, context: Context, data: Batches, counts: Tensor, spared: Tensor | None
     ) -> tuple[nn.Module, Batches]:
         mask = data.labels[:, :-1].contiguous()
         if self.recipe == "consistency":
@@ -498,6 +502,8 @@ class ModelFit:
                 rule = "label must not come with recipe consistency and a T that is not uniform"
                 require(not data.labels[:, -1].any(), f"{rule}; got some.")
                 options["transition"] = torch.tensor(context.transition.matrix)
+            if spared is not None or not context.transition.is_uniform:
+                mask = torch.where(data.labels[:, -1:], mask, counts)
             recipe = Consistency(mask.to(self.device), views, spared=spared, **options)
             return recipe, dataclasses.replace(data, labels=torch.arange(len(data)))
         if loss.name in EXACT or not data.labels[:, -1].any():
@@ -519,19 +525,19 @@ class ModelFit:
         self, loss: Loss, recipe: Any, held: Rows
     ) -> Callable[[nn.Module], float]:
         """SCEL at the best temperature, with T as it is at the time."""
-        mask = torch.from_numpy(self.labels.mask[held])
+        counts = torch.from_numpy(self.labels.counts[held])
 
         def score(model: nn.Module) -> float:
             logits = all_logits(model, Chosen(self.items, held), prepare=self.prepare).float()
-            return -best_scel(logits, mask, loss.make_context(recipe.learnt()))[0]
+            return -best_scel(logits, counts, loss.make_context(recipe.learnt()))[0]
 
         return score
 
     def _likeliest(self, model: nn.Module, recipe: Any, held: Rows) -> Transition:
         """T for the finished model, its chances at the best temperature."""
         logits = all_logits(model, Chosen(self.items, held), prepare=self.prepare).float()
-        mask, loss = torch.from_numpy(self.labels.mask[held]), get_loss("fwd")
-        scale = best_scel(logits, mask, loss.make_context(recipe.learnt()))[1]
+        counts, loss = torch.from_numpy(self.labels.counts[held]), get_loss("fwd")
+        scale = best_scel(logits, counts, loss.make_context(recipe.learnt()))[1]
         chances = (logits / scale).double().softmax(dim=1).numpy()
         about = {"expected": recipe.start.double().cpu().numpy(), "belief": BELIEF}
         return likeliest_transition(chances, self.labels.codes[held], **about)[0]
@@ -574,7 +580,7 @@ class ModelFit:
         else:
             sparse = hasattr(items, "indptr")
             arrays = [items.data, items.indices, items.indptr] if sparse else [items]
-        arrays += [transition.matrix, rows, self.labels.mask, self.labels.known]
+        arrays += [transition.matrix, rows, self.labels.counts, self.labels.known]
         for array in arrays if self.weight is None else [*arrays, self.weight]:
             digest.update(np.ascontiguousarray(array).data)
         return digest.digest()

@@ -398,8 +398,11 @@ def mean_loss(losses: Tensor, weight: Weights) -> Tensor:
 
 
 def _mean_over_labels(values: Tensor, ruled_out: Tensor) -> Tensor:
-    """Mean of (B, K) values over the ruled-out classes of each item."""
-    return values.masked_fill(~ruled_out, 0).sum(dim=1) / ruled_out.sum(dim=1).clamp(min=1)
+    """Mean of (B, K) values over the ruled-out classes of each item, or over its labels where
+    ``ruled_out`` counts them.
+    """
+    each = values.masked_fill(ruled_out == 0, 0) * ruled_out
+    return each.sum(dim=1) / ruled_out.sum(dim=1).clamp(min=1)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -582,10 +585,23 @@ def label_mask(ruled_out: Tensor, n_classes: int) -> Tensor:
     >>> label_mask(torch.tensor([[0, 2], [1, -1]]), 3).tolist()
     [[True, False, True], [False, True, False]]
     """
+    return label_counts(ruled_out, n_classes) > 0
+
+
+def label_counts(ruled_out: Tensor, n_classes: int) -> Tensor:
+    """How often each class was ruled out for each item (n, K), from the same as
+    :func:`label_mask`.
+
+    Examples
+    --------
+    >>> label_counts(torch.tensor([[0, 2, 0], [1, -1, -1]]), 3).tolist()
+    [[2.0, 0.0, 1.0], [0.0, 1.0, 0.0]]
+    """
     said = ruled_out.reshape(len(ruled_out), -1) if len(ruled_out) else ruled_out.reshape(0, 1)
     require_classes("ruled_out", said.cpu().numpy(), n_classes)
-    wide = torch.zeros(len(said), n_classes + 1, dtype=torch.bool, device=said.device)
-    wide.scatter_(1, torch.where(said < 0, n_classes, said).long(), True)
-    mask = wide[:, :n_classes].contiguous()
-    require_class_left(mask)
-    return mask
+    wide = torch.zeros(len(said), n_classes + 1, device=said.device)
+    places = torch.where(said < 0, n_classes, said).long()
+    wide.scatter_add_(1, places, torch.ones_like(places, dtype=wide.dtype))
+    counts = wide[:, :n_classes].contiguous()
+    require_class_left(counts > 0)
+    return counts

@@ -27,7 +27,15 @@ from noracle.learn.labels import (
     resample_ruled_out,
 )
 from noracle.learn.loop import CARD, all_logits, plain_objective, train
-from noracle.learn.losses import Loss, best_scel, decode_logits, get_loss, label_mask, scel
+from noracle.learn.losses import (
+    Loss,
+    best_scel,
+    decode_logits,
+    get_loss,
+    label_counts,
+    label_mask,
+    scel,
+)
 from noracle.learn.models import ModelName, channels_last, make_model
 from noracle.learn.settings import Optimiser, Precision, Schedule, Settings, require_fields
 from noracle.learn.transition import Transition, count_transition
@@ -104,7 +112,8 @@ class Judge:
             point["accuracy"] = 100 * float((guess == self.held_truth).double().mean())
             some = self.held_mask.any(dim=1)
             if self.recipe is not None:
-                about = held[some], self.held_mask[some], self.scel_context
+                counts = label_counts(self.said[some], self.held_mask.shape[1])
+                about = held[some], counts, self.scel_context
                 point["scel"] = -best_scel(*about)[0]
             else:
                 losses = scel(held, self.held_mask, self.scel_context)
@@ -451,6 +460,8 @@ def run_trial(
     rows = torch.from_numpy((data.truth if known else said)[shown].astype(np.int64))
     mask = label_mask(rows, data.n_classes)
     mask = ~mask if known else mask
+    if algorithm.recipe == "consistency" and algorithm.transition != "uniform":
+        mask = label_counts(rows, data.n_classes)
     about = {
         "noise": round(float(wrong), 5),
         "n_items": len(kept),
