@@ -319,9 +319,21 @@ class _Bets:
         far: np.ndarray,
         tail: float,
     ) -> None:
-        total = order.shape[1]
+        count, total = order.shape
+        few = 1 if count > 16 else 4 if count > 8 else 8
+        stride = -(-total // (_REVISIONS // few))
+        self.stride = stride if stride < 8 else -(-stride // 8) * 8
+        self.starts = np.arange(0, total, self.stride)
+        self.counts: np.ndarray | None = None
         by_step = np.ascontiguousarray(order.T)[:, None]
-        self.tail, self.value = tail, value[by_step]
+        if 2 * len(value) <= self.stride:  # between revisions it matters only which scores came
+            step = np.arange(total)[:, None] // self.stride
+            place = (step * len(value) + by_step[:, 0]) * count + np.arange(count)
+            size = len(self.starts) * len(value) * count
+            counts = np.bincount(place.reshape(-1), minlength=size).astype(float)
+            self.counts = counts.reshape(-1, len(value), count)
+            by_step = np.repeat(np.arange(len(value)), count).reshape(-1, 1, count)
+        self.tail, self.total, self.value = tail, total, value[by_step]
         self.made: list[tuple[np.ndarray, np.ndarray]] = []
         self.weight = weight[by_step] if np.any(weight != 1) else None
         self.low = low[by_step] if np.any(low != low[0]) else low[:1]
@@ -331,10 +343,6 @@ class _Bets:
             kinds, kind = np.array([[low.min(), far.max()]]), np.zeros(len(low), dtype=int)
         self.kind = kind[by_step] if len(kinds) > 1 else None
         self.share = np.bincount(kind[order[0]], minlength=len(kinds)) / total
-        few = 1 if len(order) > 16 else 4 if len(order) > 8 else 8
-        stride = -(-total // (_REVISIONS // few))
-        self.stride = stride if stride < 8 else -(-stride // 8) * 8
-        self.starts = np.arange(0, total, self.stride)
         self.laws = [
             self._laws(order, value, weight, end, kind == k) for k, end in enumerate(kinds)
         ]
@@ -367,7 +375,11 @@ class _Bets:
             if b and self.weight is None:  # all weights are one
                 sums[a, b] = sums[a, 0].copy()
                 continue
-            added = np.add.reduceat(numbers[order], self.starts, axis=1)
+            added = (
+                np.add.reduceat(numbers[order], self.starts, axis=1)
+                if self.counts is None
+                else (numbers @ self.counts).T
+            )
             sums[a, b] = np.cumsum(added, axis=1) - added
         usual = (sums[0, 1] + 1) / (sums[0, 0] + 1)
         for (a, b), total in sums.items():
@@ -390,15 +402,15 @@ class _Bets:
         With ``lead`` all have the bets that were made against that mean of the last call, which is
         the largest of these.
         """
-        total, _, count = self.value.shape
-        logs = np.zeros((len(means), count))
+        logs = np.zeros((len(means), len(self.goal)))
         won = np.zeros_like(logs, dtype=bool)
         live, made = np.arange(len(means)), self.made
         self.made = [] if lead is None else made
         for step, start in enumerate(self.starts):
-            part, mean = np.s_[start : start + self.stride], means[live, None]
+            part = slice(start, start + self.stride) if self.counts is None else slice(None)
+            mean = means[live, None]
             if lead is None:
-                bets = self.bets(step, logs[live], total - start)
+                bets = self.bets(step, logs[live], self.total - start)
                 bets[:, won[live]] = 0.0
                 self.made.append((live, bets))
             else:
@@ -414,11 +426,14 @@ class _Bets:
             factors = self.value[part] - (mean if self.weight is None else self.weight[part] * mean)
             factors *= bets
             factors += 1.0
-            if len(factors) % 8 == 0:  # one logarithm for eight factors
-                factors = factors.reshape(-1, 8, *mean.shape[:1], count).prod(axis=1)
-            elif len(factors) < 8:
+            if self.counts is None and len(factors) % 8 == 0:  # one logarithm for eight factors
+                factors = factors.reshape(-1, 8, *factors.shape[1:]).prod(axis=1)
+            elif self.counts is None and len(factors) < 8:
                 factors = factors.prod(axis=0, keepdims=True)
-            logs[live] += np.log(factors).sum(axis=0)
+            growth = np.log(factors)
+            if self.counts is not None:
+                growth *= self.counts[step][:, None]
+            logs[live] += growth.sum(axis=0)
             if lead is None:
                 won[live] |= logs[live] >= self.goal[:, step]
                 live = live[~won[live].all(axis=1)]
