@@ -87,17 +87,21 @@ def check_sensitivity(
     check_confidence(confidence)
     counts = counts_of(evidence, system)
     strata = [s for s in strata_of(counts) if s.items]
-    outcomes = [_outcomes(s) for s in strata]
     total = sum(s.weight * s.items for s in strata)
+    shares = [s.weight * s.items / total * s.answered_share for s in strata]
+    rows = [(share, _outcomes(s), s.n_classes) for share, s in zip(shares, strata, strict=True)]
+    rows.sort(reverse=True)  # the largest first: they often decide
     error = (1 - confidence) / max(1, len(strata))
+    threshold = float(at_most or 0.0) if at_least is None else at_least
 
     def holds(false_no: float = 0.0, answer: float = 0.0, other: float = 0.0) -> bool:
         limit = 0.0
-        for s, n in zip(strata, outcomes, strict=True):
-            low, high = _noisy_limits(n, s.n_classes, false_no, answer, other, error)
-            end = high if at_least is None else low
-            limit += s.weight * s.items / total * s.answered_share * end
-        return limit <= float(at_most or 0.0) if at_least is None else limit >= at_least
+        for share, n, k in rows:
+            low, high = _noisy_limits(n, k, false_no, answer, other, error)
+            limit += share * (high if at_least is None else low)
+            if limit > threshold:  # it never falls again
+                break
+        return limit <= threshold if at_least is None else limit >= threshold
 
     statement = f"accuracy is at least {at_least:g}" if at_least is not None else ""
     statement = statement or f"accuracy is at most {at_most:g}"

@@ -319,9 +319,22 @@ class _Bets:
         far: np.ndarray,
         tail: float,
     ) -> None:
-        total = order.shape[1]
-        by_step = np.ascontiguousarray(order.T)[:, None]
-        self.tail, self.value = tail, value[by_step]
+        count, total = order.shape
+        few = 1 if count > 16 else 4 if count > 8 else 8
+        stride = -(-total // (_REVISIONS // few))
+        self.stride = stride if stride < 8 else -(-stride // 8) * 8
+        self.starts = np.arange(0, total, self.stride)
+        self.counts: np.ndarray | None = None
+        if 2 * len(value) <= self.stride:  # between revisions it matters only which scores came
+            by_step = np.arange(len(value))[:, None, None]
+            cells = (len(self.starts), len(value), count)
+            place = (np.arange(total) // self.stride * cells[1] + order) * count
+            place += np.arange(count)[:, None]
+            counts = np.bincount(place.reshape(-1), minlength=math.prod(cells))
+            self.counts = counts.reshape(cells).astype(float)
+        else:
+            by_step = np.ascontiguousarray(order.T)[:, None]
+        self.tail, self.total, self.value = tail, total, value[by_step]
         self.made: list[tuple[np.ndarray, np.ndarray]] = []
         self.weight = weight[by_step] if np.any(weight != 1) else None
         self.low = low[by_step] if np.any(low != low[0]) else low[:1]
@@ -331,10 +344,6 @@ class _Bets:
             kinds, kind = np.array([[low.min(), far.max()]]), np.zeros(len(low), dtype=int)
         self.kind = kind[by_step] if len(kinds) > 1 else None
         self.share = np.bincount(kind[order[0]], minlength=len(kinds)) / total
-        few = 1 if len(order) > 16 else 4 if len(order) > 8 else 8
-        stride = -(-total // (_REVISIONS // few))
-        self.stride = stride if stride < 8 else -(-stride // 8) * 8
-        self.starts = np.arange(0, total, self.stride)
         self.laws = [
             self._laws(order, value, weight, end, kind == k) for k, end in enumerate(kinds)
         ]
@@ -367,7 +376,11 @@ class _Bets:
             if b and self.weight is None:  # all weights are one
                 sums[a, b] = sums[a, 0].copy()
                 continue
-            added = np.add.reduceat(numbers[order], self.starts, axis=1)
+            added = (
+                np.add.reduceat(numbers[order], self.starts, axis=1)
+                if self.counts is None
+                else (numbers @ self.counts).T
+            )
             sums[a, b] = np.cumsum(added, axis=1) - added
         usual = (sums[0, 1] + 1) / (sums[0, 0] + 1)
         for (a, b), total in sums.items():
@@ -390,36 +403,22 @@ class _Bets:
         With ``lead`` all have the bets that were made against that mean of the last call, which is
         the largest of these.
         """
-        total, _, count = self.value.shape
-        logs = np.zeros((len(means), count))
-        won = np.zeros_like(logs, dtype=bool)
-        live, made = np.arange(len(means)), self.made
-        self.made = [] if lead is None else made
-        for step, start in enumerate(self.starts):
-            part, mean = np.s_[start : start + self.stride], means[live, None]
-            if lead is None:
-                bets = self.bets(step, logs[live], total - start)
+        logs = np.zeros((len(means), len(self.goal)))
+        if lead is not None:
+            made = [bets[:, live == lead] for live, bets in self.made if lead in live]
+            if self.counts is not None:  # all steps at once
+                logs = self._growth(slice(len(made)), np.stack(made), means).sum(axis=0)
+            else:
+                for step, bets in enumerate(made):
+                    logs += self._growth(step, bets, means)
+        else:
+            won, live = np.zeros_like(logs, dtype=bool), np.arange(len(means))
+            self.made = []
+            for step, start in enumerate(self.starts):
+                bets = self.bets(step, logs[live], self.total - start)
                 bets[:, won[live]] = 0.0
                 self.made.append((live, bets))
-            else:
-                at = np.flatnonzero(made[step][0] == lead) if step < len(made) else ()
-                if not len(at):
-                    break
-                bets = made[step][1][:, at]
-            if self.kind is not None:
-                bets = np.take_along_axis(bets, self.kind[part], axis=0)
-            bets = np.minimum(
-                bets, _MOST / (mean - (self.low if len(self.low) == 1 else self.low[part]))
-            )
-            factors = self.value[part] - (mean if self.weight is None else self.weight[part] * mean)
-            factors *= bets
-            factors += 1.0
-            if len(factors) % 8 == 0:  # one logarithm for eight factors
-                factors = factors.reshape(-1, 8, *mean.shape[:1], count).prod(axis=1)
-            elif len(factors) < 8:
-                factors = factors.prod(axis=0, keepdims=True)
-            logs[live] += np.log(factors).sum(axis=0)
-            if lead is None:
+                logs[live] += self._growth(step, bets, means[live])
                 won[live] |= logs[live] >= self.goal[:, step]
                 live = live[~won[live].all(axis=1)]
                 if not len(live):
@@ -427,6 +426,26 @@ class _Bets:
         top = logs.max(axis=1)
         average: np.ndarray = top + np.log(np.exp(logs - top[:, None]).mean(axis=1))
         return average
+
+    def _growth(self, step: int | slice, bets: np.ndarray, means: np.ndarray) -> np.ndarray:
+        """What the bets of a step add to the log of the wealth; of several where scores are counted."""
+        part, mean = slice(None), means[:, None]
+        if isinstance(step, int) and self.counts is None:
+            part = slice(self.starts[step], self.starts[step] + self.stride)
+        if self.kind is not None:
+            kind = self.kind[part]
+            bets = np.take_along_axis(bets, kind.reshape((1,) * (bets.ndim - 3) + kind.shape), -3)
+        low = self.low if len(self.low) == 1 else self.low[part]
+        factors = self.value[part] - (mean if self.weight is None else self.weight[part] * mean)
+        factors = factors * np.minimum(bets, _MOST / (mean - low))
+        factors += 1.0
+        if self.counts is not None:
+            return np.asarray((np.log(factors) * self.counts[step][..., None, :]).sum(axis=-3))
+        if len(factors) % 8 == 0:  # one logarithm for eight factors
+            factors = factors.reshape(-1, 8, *factors.shape[1:]).prod(axis=1)
+        elif len(factors) < 8:
+            factors = factors.prod(axis=0, keepdims=True)
+        return np.asarray(np.log(factors).sum(axis=0))
 
     def bets(self, step: int, logs: np.ndarray, left: int) -> np.ndarray:
         """λ for every mean, order and kind of score, from the laws and the wealth before the step."""

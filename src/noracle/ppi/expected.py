@@ -289,8 +289,16 @@ class Expected:
         """The default estimate of the expected labels."""
         from noracle.accuracy import estimate_accuracy
 
-        counts = self.counts(buy)
-        return estimate_accuracy(counts, confidence=self.confidence, checks="none", seed=self.seed)
+        key = tuple(sorted(buy.items()))
+        if key not in self._estimates:
+            options: dict[str, Any] = {"confidence": self.confidence, "seed": self.seed}
+            found = estimate_accuracy(self.counts(buy), checks="none", **options)
+            self._estimates[key] = found
+        return self._estimates[key]
+
+    @cached_property
+    def _estimates(self) -> dict[tuple[tuple[str, int], ...], Estimate]:
+        return {}
 
     def counts(self, buy: Mapping[str, int]) -> AccuracyCounts:
         """Tallies in whole numbers, as near to the expected ones as can be."""

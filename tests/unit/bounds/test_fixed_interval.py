@@ -197,6 +197,37 @@ def test_orders_that_won_bet_no_more() -> None:
     )
 
 
+@pytest.mark.parametrize("orders", [8, 12])
+@pytest.mark.parametrize(
+    ("low", "weight"),
+    [
+        ([-3.0, -3.0, -3.0], [1.0, 1.0, 1.0]),
+        ([-3.0, -1.0, -3.0], [1.0, 1.0, 1.0]),
+        ([-3.0, -3.0, -3.0], [1.0, 0.4, 0.7]),
+    ],
+    ids=["one range", "two ranges", "weights"],
+)
+def test_scores_that_are_counted_win_as_much_as_scores_one_by_one(
+    low: list[float], weight: list[float], orders: int
+) -> None:
+    columns = [np.array(x) for x in ([-3.0, 0.4, 0.9], weight, low, [1.0, 1.0, 1.0])]
+    rng = np.random.default_rng(1)
+    order = rng.permuted(np.tile(np.repeat([0, 1, 2], [100, 800, 1150]), (orders, 1)), axis=1)
+    counted = betting._Bets(order, *columns, TAIL)
+    alone = betting._Bets(order, *(np.tile(x, 40) for x in columns), TAIL)  # too many to count
+    assert counted.counts is not None
+    assert alone.counts is None
+    middle = columns[0][order[0]].sum() / columns[1][order[0]].sum()
+    ends = middle + np.array([-0.3, -0.05, 0.0, 0.05])
+    wealth = counted.log_wealth(ends)
+    assert wealth == pytest.approx(alone.log_wealth(ends), abs=1e-9)
+    assert wealth[0] > math.log(1 / TAIL) > wealth[-1]
+    for lead in (1, 3):
+        inside = ends[lead] - np.array([0.02, 0.01, 0.0])
+        found = counted.log_wealth(inside, lead=lead)
+        assert found == pytest.approx(alone.log_wealth(inside, lead=lead), abs=1e-9)
+
+
 def test_limits_approach_the_normal_ones() -> None:
     """Bets that do not look at their wealth stay 1.39 times as wide."""
     rng = np.random.default_rng(4)
