@@ -241,6 +241,9 @@ def _notes(asking: Asking, planned: Mapping[str, int]) -> tuple[str, ...]:
         notes.append(f"{k} statements ({said}) share the error rate: {each}.")
     for name, kind in weak.items():
         notes.append(f"{name}: {_NOT_COVERED[kind]}, and the joint promise does not cover it.")
+    if "drift" in asking.done and asking.done["drift"].results:
+        own = "its promise is an average run length, and a set for the change at its own confidence"
+        notes.append(f"drift: {own}; the joint promise does not cover it.")
     if weak:
         rate = joint_guarantee(steps, every=True).error_rate
         every = f"a joint error rate of {rate:.4g}, where their own promises hold"
@@ -251,6 +254,7 @@ def _notes(asking: Asking, planned: Mapping[str, int]) -> tuple[str, ...]:
 
 
 _LATER: dict[str, Any] = {"columns": {}, "no_answer": [], "invalid": "wrong", "repeats": "mean"}
+_LATER["drift"] = {}
 
 
 def _frozen(row: Mapping[str, Any]) -> dict[str, Any]:
