@@ -155,8 +155,9 @@ def oversee(
     Notes
     -----
     Assumptions are those of the statements, and stand in their guarantees. Logical statements and
-    checks spend no error rate. Agreement, the mean across raters and preferences have asymptotic promises: they
-    are run at the same level and named in ``notes``.
+    checks spend no error rate, and drift has a promise of its own, a run length. Agreement, the
+    mean across raters and preferences have asymptotic promises: they are run at the same level and
+    named in ``notes``.
 
     References
     ----------

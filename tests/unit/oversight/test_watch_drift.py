@@ -118,6 +118,9 @@ def test_what_was_stated_is_kept_and_cannot_be_changed(tmp_path: Path) -> None:
     assert told(look(tmp_path / "f")) == told(first)
     with pytest.raises(ArgumentError, match=r"must stay as it was stated first .floor 0.8"):
         look(tmp_path / "f", DriftRule(floor=0.7))
+    (tmp_path / "f" / "noracle.toml").write_text("[drift]\nfloor = 0.7\n", encoding="utf-8")
+    with pytest.raises(ArgumentError, match=r"must stay .* got floor 0.7"):
+        look(tmp_path / "f")
     add(tmp_path / "g", "people.csv", graded(50, 10)["people.csv"])
     look(tmp_path / "g")
     with pytest.raises(ArgumentError, match="judge must be named before the first grades"):
