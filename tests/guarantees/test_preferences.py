@@ -138,6 +138,8 @@ JUDGED: list[dict[str, Any]] = [
     {"size": 5, "n": 200, "of": 1500, "repeats": 0.9, "said": "people aim"},
     {"size": 5, "n": 300, "of": 3000, "repeats": 1.0},
     {"size": 5, "n": 300, "of": 310, "repeats": 0.9, "gamma": 0.85},
+    {"size": 5, "n": 300, "of": 3000, "repeats": 0.9, "gamma": 0.85},
+    {"size": 5, "n": 1500, "of": 9000, "repeats": 0.9, "gamma": 0.85},
     {"size": 10, "n": 200, "of": 3000, "repeats": 0.8},
 ]
 

@@ -88,8 +88,9 @@ def command(
     """Report everything that the evidence in a folder supports, on one page.
 
     Tables are recognised by their columns; noracle.toml in the folder, and the options here, say
-    what cannot be guessed. Exit code 1 says that parts of the evidence contradict each other or
-    that an alarm fired.
+    what cannot be guessed. With a floor or a reference period under [drift] there it says whether
+    accuracy fell, and since when, as noracle watch does. Exit code 1 says that parts of the
+    evidence contradict each other or that an alarm fired.
     """
     chosen = {name: getattr(own, name) for name in _CHOSEN} | reading(given)
     chosen["protocol"] = given.protocol
@@ -166,10 +167,11 @@ def report(
         say_json(oversight.to_dict())
     else:
         _say_report(oversight, [*after(oversight), *written], page, saved)
-    from noracle.oversight.page import fired_alarm
+    from noracle.oversight.page import fallen, fired_alarm
 
     contradicted = any(not f.agrees for f in oversight.findings)
-    raise typer.Exit(1 if contradicted or fired_alarm(oversight.steps) is not None else 0)
+    alarm = fired_alarm(oversight.steps) is not None or bool(fallen(oversight.steps))
+    raise typer.Exit(1 if contradicted or alarm else 0)
 
 
 def _recorded(records: opt.Records, oversight: Oversight) -> list[str]:

@@ -94,9 +94,10 @@ def command(own: _WatchOptions, output: opt.JsonOutput) -> None:
     An alarm needs a claim to refute: a line such as claim = "accuracy > 1/2" in noracle.toml.
     Without it none is raised.
 
-    Accuracy that falls is looked for with --floor or --reference only. The alarm names the label
-    that raised it and since when; the same labels give the same alarm, however often you look. What
-    was stated first is kept: later runs need no option.
+    Accuracy that falls is looked for with --floor or --reference, or one of them under [drift] in
+    noracle.toml, only. The alarm names the label that raised it and since when; the same labels
+    give the same alarm, however often you look. What was stated first is kept: later runs need no
+    option.
     """
     from noracle.oversight.watch import PLACE, Watch
 

@@ -19,6 +19,7 @@ from noracle.results import (
     Certificate,
     Check,
     Comparison,
+    Drift,
     Estimate,
     Guarantee,
     Kind,
@@ -365,12 +366,13 @@ def next_steps(
     """What to do next, the best first.
 
     In this order: repair what contradicts itself or failed its check, since more labels of the same
-    kind repeat the fault; look into an alarm, where a stated claim is refuted; repair a step that
-    stopped with an error; provide what makes a question possible that the evidence nearly answers;
+    kind repeat the fault; look into an alarm, where a stated claim is refuted or a system fell;
+    repair a step that stopped with an error; provide what makes a question possible that the evidence nearly answers;
     buy the labels that separate the leading systems or reach the wanted precision, with their cost.
     """
     of = {step.name: step for step in steps}
-    found = [*_repairs(of, findings), *_alarms(of), *_errors(of), *_training(of), *_missing(of)]
+    found = [*_repairs(of, findings), *_alarms(of), *_falls(of), *_errors(of)]
+    found += [*_training(of), *_missing(of)]
     found += [*_separate(inventory, of), *_compare(of), *_narrow(inventory, of)]
     unique = {f.statement: f for f in reversed(found)}
     return tuple(f for f in found if unique[f.statement] is f)
@@ -407,6 +409,18 @@ def _alarms(of: Mapping[str, Step]) -> Iterator[NextStep]:
         reason=f"No answer key lets all of them keep '{proof.claim}'. True labels of items on which they differ settle it.",
         command=_command(of, "conflict") or of["alarm"].command,
     )
+
+
+def _falls(of: Mapping[str, Step]) -> Iterator[NextStep]:
+    for drift in [d for d in results_of(of, "drift", Drift) if d.alarm]:
+        part = " ".join(drift.moved[0][key] for key in ("what", "name")) if drift.moved else ""
+        most = f" The largest part of the fall: {part}." if part else ""
+        first, last = drift.since or (0, 0)
+        yield NextStep(
+            statement=f"Find out what changed in {drift.subject}, or in what it is asked",
+            reason=f"Its accuracy fell below {drift.level:.3g} between labels {first:,} and {last:,}.{most}",
+            command=of["drift"].command,
+        )
 
 
 def _errors(of: Mapping[str, Step]) -> Iterator[NextStep]:

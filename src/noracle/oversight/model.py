@@ -92,6 +92,10 @@ class FolderSettings:
     """What stands for no answer, beside nothing at all."""
     invalid: Literal["wrong", "refuse"] = "wrong"
     """What becomes of an answer that is no class of its item."""
+    drift: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """What accuracy is compared with as labels come: arguments of ``detect_drift``, floor or
+    reference among them; empty: nothing, so no fall is looked for.
+    """
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +160,7 @@ class Step:
     """
 
     name: str
-    """A short fixed word: accuracy, comparison, checks, ranges, alarm, conflict, ceiling,
+    """A short fixed word: accuracy, comparison, checks, drift, ranges, alarm, conflict, ceiling,
     agreement, certificate, mean, preference, labels, budget, route.
     """
     question: str

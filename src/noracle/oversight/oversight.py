@@ -155,8 +155,9 @@ def oversee(
     Notes
     -----
     Assumptions are those of the statements, and stand in their guarantees. Logical statements and
-    checks spend no error rate. Agreement, the mean across raters and preferences have asymptotic promises: they
-    are run at the same level and named in ``notes``.
+    checks spend no error rate, and drift has a promise of its own, a run length. Agreement, the
+    mean across raters and preferences have asymptotic promises: they are run at the same level and
+    named in ``notes``.
 
     References
     ----------
@@ -241,6 +242,9 @@ def _notes(asking: Asking, planned: Mapping[str, int]) -> tuple[str, ...]:
         notes.append(f"{k} statements ({said}) share the error rate: {each}.")
     for name, kind in weak.items():
         notes.append(f"{name}: {_NOT_COVERED[kind]}, and the joint promise does not cover it.")
+    if "drift" in asking.done and asking.done["drift"].results:
+        own = "its promise is an average run length, and a set for the change at its own confidence"
+        notes.append(f"drift: {own}; the joint promise does not cover it.")
     if weak:
         rate = joint_guarantee(steps, every=True).error_rate
         every = f"a joint error rate of {rate:.4g}, where their own promises hold"
@@ -251,6 +255,7 @@ def _notes(asking: Asking, planned: Mapping[str, int]) -> tuple[str, ...]:
 
 
 _LATER: dict[str, Any] = {"columns": {}, "no_answer": [], "invalid": "wrong", "repeats": "mean"}
+_LATER["drift"] = {}
 
 
 def _frozen(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from noracle.results import (
     Certificate,
     Check,
     Comparison,
+    Drift,
     Estimate,
     Guarantee,
     Kind,
@@ -291,6 +292,7 @@ def alerts(steps: Sequence[Step], findings: Sequence[Finding]) -> list[str]:
     if proof is not None:
         claim = f"not every grader can keep '{proof.claim}'"
         found.append(f"Alarm: {claim}, whatever the answer key is.")
+    found += [f"Alarm: {plain.fall(d)}." for d in fallen(steps)]
     found += [f"Failed check: {f.statement}" for f in findings if _is_failed_check(f)]
     return list(dict.fromkeys(found))
 
@@ -308,6 +310,12 @@ def fired_alarm(steps: Iterable[Step]) -> Proof | None:
     """The proof that the stated claim is broken, where there is one."""
     first = next((r for s in steps if s.name == "alarm" for r in s.results[:1]), None)
     return first if isinstance(first, Proof) and first.status == "alarm" else None
+
+
+def fallen(steps: Iterable[Step]) -> list[Drift]:
+    """The systems whose accuracy was found to have fallen below the stated level."""
+    found = (r for s in steps if s.name == "drift" for r in s.results)
+    return [r for r in found if isinstance(r, Drift) and r.alarm]
 
 
 def joint_sentence(oversight: Oversight) -> str:

@@ -7,6 +7,7 @@ import functools
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from noracle.accuracy import (
@@ -14,6 +15,7 @@ from noracle.accuracy import (
     check_judge,
     check_sensitivity,
     compare_systems,
+    detect_drift,
     estimate_accuracies,
     estimate_with_judges,
     range_unsure,
@@ -221,6 +223,35 @@ def judged_statements(loaded: Loaded) -> int:
     """
     judged = loaded.judged
     return 0 if judged is None else len(loaded.systems) * (1 + (len(judges_in(judged)) > 1))
+
+
+def needs_stream(loaded: Loaded) -> str:
+    """Labels in their order, none of which is a judge's."""
+    if needs_labels(loaded):
+        return needs_labels(loaded)
+    if not loaded.has_systems:
+        return "Stored counts do not say when labels came. Add the tables of answers and judgements, or grades."
+    named = loaded.settings.drift.get("judge")
+    for name in [] if loaded.judged is None else judges_in(loaded.judged):
+        if name != named:
+            said = f"{name} graded every answer beside others: its grades would count as labels."
+            return (
+                f"{said} Write judge = '{name}' under [drift] in noracle.toml, or leave them out."
+            )
+    return ""
+
+
+def drift(asking: Asking) -> StepOutcome | str:
+    """Has accuracy fallen below the level that noracle.toml states, and since when?"""
+    loaded, place = asking.loaded, asking.loaded.inventory.place
+    evidence = loaded.evidence if loaded.judged is None else loaded.judged
+    if evidence is None:
+        return needs_stream(loaded)
+    rule = loaded.settings.drift
+    results = detect_drift(evidence, **rule)
+    if not Path(place).is_dir():  # a watch follows folders
+        return asking.outcome([*results.values()], "report", loaded.place_words())
+    return asking.outcome([*results.values()], "watch", [place, "--once", *flags(**rule)])
 
 
 def needs_judgements(loaded: Loaded) -> str:
@@ -628,6 +659,7 @@ def preference(asking: Asking) -> StepOutcome | str:
 
 # Every question.
 
+FALLEN = "Has accuracy fallen below the stated level?"
 _UNSURE, _JUDGED = lambda x: len(unsure_systems(x)), lambda x: len(x.judged_systems)
 _QUESTIONS: tuple[tuple[Any, ...], ...] = (
     ("accuracy", "How accurate is each system?", needs_labels, accuracy, lambda x: len(x.systems)),
@@ -639,6 +671,14 @@ _QUESTIONS: tuple[tuple[Any, ...], ...] = (
         needs_judge,
         judge,
         judged_statements,
+    ),
+    (
+        "drift",
+        FALLEN,
+        needs_stream,
+        drift,
+        lambda _: 0,
+        lambda x: bool(x.settings.drift),
     ),
     ("ranges", "What can each accuracy still be, whatever the key?", needs_answers, ranges),
     ("alarm", "Can all graders be as good as claimed?", needs_claim, alarm),

@@ -33,6 +33,13 @@ answers.system = "model"
 [prices]                           # of one label of a kind, or of one score of a rater
 ordinary = 4.0
 complementary = 0.5
+
+[drift]                            # has accuracy fallen? Without this table it is not asked
+floor = 0.8                        # or: reference = "2026-09"
+margin = 0.02
+run_length = 5000                  # labels until a false alarm, on average at least
+window = "day"                     # or "week", "month", or a number of answers
+judge = "gpt"                      # the rater that is a model and graded (almost) everything
 """
 
 from __future__ import annotations
@@ -303,9 +310,33 @@ def _prices(value: Any) -> tuple[Any, list[str]]:
     return {} if faults else {k: float(v) for k, v in table.items()}, faults
 
 
+_DRIFT: dict[str, tuple[str, tuple[type, ...]]] = {
+    **dict.fromkeys(("floor", "margin", "run_length"), ("a number", (int, float))),
+    **dict.fromkeys(("reference", "judge"), ("text", (str,))),
+    "window": ("day, week, month or a number of answers", (str, int)),
+}
+
+
+def _drift(value: Any) -> tuple[Any, list[str]]:
+    table, faults = _table("drift", value, [*_DRIFT])
+    for key, given in table.items():
+        what, kinds = _DRIFT[key]
+        if not isinstance(given, kinds) or isinstance(given, bool):
+            faults.append(_fault(f"drift.{key}", f"must be {what}", given))
+    if not faults:
+        from noracle.accuracy.drift import DriftRule
+
+        try:
+            DriftRule(**table)
+        except ArgumentError as error:
+            faults.append(f"{SETTINGS_FILE}: [drift]: {error}")
+    return {} if faults else table, faults
+
+
 _STRUCTURES: dict[str, Callable[[Any], tuple[Any, list[str]]]] = {
     "classes": _classes,
     "columns": _columns,
+    "drift": _drift,
     "no_answer": _no_answer,
     "files": _files,
     "ignore": lambda value: ((), []) if value == [] else _texts("ignore", value, "a path or glob"),

@@ -14,6 +14,7 @@ from noracle.results import (
     Certificate,
     Check,
     Comparison,
+    Drift,
     Estimate,
     Guarantee,
     Kind,
@@ -62,6 +63,8 @@ def answer(step: Step) -> str:
         good = [c.subject for c in certificates if c.certified]
         named = ", ".join(good[:3]) + (f" and {len(good) - 3:,} more" if len(good) > 3 else "")
         return f"{len(good):,} of {len(certificates):,} certified" + (f": {named}" if good else "")
+    if isinstance(first, Drift):
+        return _fallen([r for r in results if isinstance(r, Drift)])
     if isinstance(first, Ranges):
         known = [r for x in results if isinstance(x, Ranges) for r in x.ranges]
         grades = [r for r in known if r.name.startswith("grade of ") and r.high - r.low < 1]
@@ -92,6 +95,31 @@ def answer(step: Step) -> str:
         return (" to " if len(estimates) > 3 else ", ").join(parts)
     headline = content(first).headline if first is not None else ()
     return " · ".join(headline[1:] or headline)
+
+
+def _fallen(drifts: Sequence[Drift]) -> str:
+    fell = [d for d in drifts if d.alarm]
+    if len(fell) == 1:
+        return f"ALARM: {fall(fell[0])}"
+    if fell:
+        named = ", ".join(d.subject for d in fell[:3])
+        more = f" and {len(fell) - 3:,} more" if len(fell) > 3 else ""
+        return f"ALARM: {len(fell):,} of {len(drifts):,} systems fell: {named}{more}"
+    levels = {words.number(d.level) for d in drifts if not d.reason}
+    below = f" below {levels.pop()}" if len(levels) == 1 else ""
+    return f"No alarm{below}" if any(not d.reason for d in drifts) else drifts[0].reason
+
+
+def fall(drift: Drift) -> str:
+    """What fell, below what, and since when."""
+    first, last = map(words.count, drift.since or (0, 0))
+    since = f"between labels {first} and {last}"
+    if drift.since_at is not None:
+        start, end = (at[:10] for at in drift.since_at)
+        days = f"on {start}" if start == end else f"between {start} and {end}"
+        since = f"{days}, labels {first} to {last}"
+    below = f"accuracy of {drift.subject} fell below {words.number(drift.level)}"
+    return f"{below} {since} ({words.percent(drift.confidence)})"
 
 
 def is_share(estimate: Estimate) -> bool:

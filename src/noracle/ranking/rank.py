@@ -97,8 +97,8 @@ def rank_systems(
     are those that fit best, on the pairs as often as they were compared.
 
     With a judge, a win x of people is told as x - w·(m - mean of m), m being what the judge says of
-    that item and pair, and the mean over all items on which it compared this pair; w is the weight of
-    least squares. What is taken away has mean 0 whatever the judge says, if people saw a random
+    that item and pair, and the mean over all items on which it compared this pair in the same order;
+    w is the weight of least squares. What is taken away has mean 0 whatever the judge says, if people saw a random
     sample of each pair's items: the judge need not be right, nor follow the model (Chen and Chen
     2000). How often each pair was compared is free. From 30 such verdicts on.
 

@@ -59,9 +59,10 @@ class Judged(NamedTuple):
     """A judge's verdicts as a control variate.
 
     A comparison is an item and a pair of systems; the judge's mean sign on it is told less the mean
-    over all comparisons of the pair that it saw. ``off`` is that of each verdict of people, with the
-    sign of the order shown (0 where the judge is silent: not ``told``), ``own`` that of each of the
-    judge's comparisons, of which ``low``, ``high`` and ``item`` are the systems and the item.
+    over its ``stratum``: all comparisons of the pair that the judge saw in the same order. ``off``
+    is that of each verdict of people, with the sign of the order shown (0 where the judge is silent:
+    not ``told``), ``own`` that of each of the judge's comparisons, of which ``low``, ``high`` and
+    ``item`` are the systems and the item, and ``at`` the one that each verdict of people is about.
     """
 
     off: Floats
@@ -70,6 +71,8 @@ class Judged(NamedTuple):
     low: Codes
     high: Codes
     item: Codes
+    stratum: Codes
+    at: Codes
 
 
 def judged_pairs(people: Preferences, judge: Preferences) -> Judged:
@@ -81,15 +84,18 @@ def judged_pairs(people: Preferences, judge: Preferences) -> Judged:
         return (p.item * size + low) * size + high
 
     units, place = np.unique(unit(judge), return_inverse=True)
-    sign = signs(judge) * np.where(judge.first < judge.second, 1.0, -1.0)
-    mean = np.bincount(place, sign) / np.bincount(place)
-    _, pair = np.unique(units % size**2, return_inverse=True)
-    own = mean - (np.bincount(pair, mean) / np.bincount(pair))[pair]
+    forward = np.where(judge.first < judge.second, 1.0, -1.0)
+    mean = np.bincount(place, signs(judge) * forward) / np.bincount(place)
+    # People may be shown the order of the judge, which moves both: means are those of one order.
+    _, order = np.unique(np.bincount(place, forward) / np.bincount(place), return_inverse=True)
+    kind = units % size**2 * (int(order.max()) + 1) + order
+    _, stratum = np.unique(kind, return_inverse=True)
+    own = mean - (np.bincount(stratum, mean) / np.bincount(stratum))[stratum]
     at = np.minimum(np.searchsorted(units, unit(people)), len(units) - 1)
     told = units[at] == unit(people)
     off = np.where(told, own[at], 0.0) * np.where(people.first < people.second, 1.0, -1.0)
     low, high = units % size**2 // size, units % size
-    return Judged(off, told, own, low, high, units // size**2)
+    return Judged(off, told, own, low, high, units // size**2, stratum, at)
 
 
 def signs(p: Preferences) -> Floats:
@@ -113,9 +119,9 @@ def fit_strengths(
     likelihood has no maximum: half a win is then added on either side of each pair compared.
 
     With ``judged``, each win of people is told less ``weight`` times what the judge said of that
-    comparison beyond its mean on the pair. That has mean 0 whatever the judge says, if people saw a
-    random sample of the comparisons of each pair; the weight is that of least squares. How well the
-    judge's means are known is part of the covariance.
+    comparison beyond its mean on the pair in that order. That has mean 0 whatever the judge says, if
+    people saw a random sample of the comparisons of each pair; the weight is that of least squares.
+    How well the judge's means are known is part of the covariance.
     """
     p = preferences
     size = len(p.systems)
@@ -226,14 +232,13 @@ def _helped(judged: Judged, design: Floats, sign: Floats, at: Floats) -> tuple[f
 
 
 def _own_slopes(judged: Judged, p: Preferences, weight: float, position: bool) -> Floats:
-    """The slope of each of the judge's comparisons: its means on the pairs are means over these."""
-    size = len(p.systems)
-    own, n = judged.low * size + judged.high, size**2
-    pairs = np.minimum(p.first, p.second) * size + np.maximum(p.first, p.second)
+    """The slope of each of the judge's comparisons: the means of the strata are over these."""
+    size, own = len(p.systems), judged.stratum
+    n, about = np.bincount(own), own[judged.at]
     forward = np.where(p.first < p.second, 1.0, -1.0)
-    times = np.bincount(pairs, judged.told.astype(float), n)[own]
-    turned = np.bincount(pairs, judged.told * forward * position, n)[own]
-    pull = weight * judged.own / np.bincount(own, minlength=n)[own] / 2
+    times = np.bincount(about, judged.told.astype(float), len(n))[own]
+    turned = np.bincount(about, judged.told * forward * position, len(n))[own]
+    pull = weight * judged.own / n[own] / 2
     slopes, rows = np.zeros((len(own), size + 2)), np.arange(len(own))
     slopes[rows, judged.low], slopes[rows, judged.high] = pull * times, -pull * times
     slopes[:, size] = pull * turned

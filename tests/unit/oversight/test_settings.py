@@ -52,6 +52,10 @@ answers.system = "model"
 [prices]
 ordinary = 4
 expert = 2.5
+
+[drift]
+reference = "2026-09"
+window = 300
 """
 
 
@@ -92,6 +96,7 @@ def test_every_setting_can_be_read(tmp_path: Path) -> None:
         columns={"item": "question_id", "answers.system": "model"},
         no_answer=("-1", "N/A"),
         invalid="refuse",
+        drift={"reference": "2026-09", "window": 300},
     )
     assert settings == expected
     default = FolderSettings()
@@ -238,3 +243,22 @@ def test_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
     path = tmp_path / SETTINGS_FILE
     path.write_bytes(b"\xef\xbb\xbfseed = 3\n")
     assert read_settings(path).seed == 3
+
+
+@pytest.mark.parametrize(
+    ("lines", "part"),
+    [
+        ("", "floor or reference must be given"),
+        ("floor = 1.2", "floor - margin must be in"),
+        ('floor = "high"', "drift.floor must be a number"),
+        ("floor = 0.8\nflor = 1", "Did you mean 'floor'?"),
+        ('floor = 0.8\nreference = "2026-09"', "and not both"),
+        ('reference = "autumn"', "reference must be a period"),
+        ("reference = 2026-09-14", "drift.reference must be text"),
+        ("floor = 0.8\nwindow = true", "drift.window must be day, week, month"),
+    ],
+)
+def test_a_level_that_is_none_is_refused(lines: str, part: str, tmp_path: Path) -> None:
+    (line,) = faults(tmp_path, f"[drift]\n{lines}\n")
+    assert "noracle.toml: " in line
+    assert part in line

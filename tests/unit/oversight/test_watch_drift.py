@@ -17,8 +17,12 @@ import numpy as np
 import pytest
 
 from noracle.accuracy.drift import DriftRule
+from noracle.cli import run as verb
 from noracle.errors import ArgumentError
+from noracle.oversight import Oversight, oversee
+from noracle.oversight.page import alerts, fallen, render_oversight
 from noracle.oversight.watch import Look, Watch, as_oversight
+from noracle.oversight.words import answer
 
 Row = tuple[object, ...]
 HEADS = {
@@ -114,6 +118,9 @@ def test_what_was_stated_is_kept_and_cannot_be_changed(tmp_path: Path) -> None:
     assert told(look(tmp_path / "f")) == told(first)
     with pytest.raises(ArgumentError, match=r"must stay as it was stated first .floor 0.8"):
         look(tmp_path / "f", DriftRule(floor=0.7))
+    (tmp_path / "f" / "noracle.toml").write_text("[drift]\nfloor = 0.7\n", encoding="utf-8")
+    with pytest.raises(ArgumentError, match=r"must stay .* got floor 0.7"):
+        look(tmp_path / "f")
     add(tmp_path / "g", "people.csv", graded(50, 10)["people.csv"])
     look(tmp_path / "g")
     with pytest.raises(ArgumentError, match="judge must be named before the first grades"):
@@ -187,6 +194,81 @@ def test_the_page_shows_the_curve(tmp_path: Path) -> None:
     assert "Has accuracy fallen below the stated level?" in page
     assert page.count("<svg") >= 1
     assert "fell below 0.800" in page
+
+
+def stated(folder: Path, level: str, tables: dict[str, list[Row]]) -> Path:
+    for name, rows in tables.items():
+        add(folder, name, rows)
+    text = f"[drift]\n{level}\nrun_length = 1000\n"
+    (folder / "noracle.toml").write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("level", "judge"),
+    [("floor = 0.8", 0), ('floor = 0.8\njudge = "gpt"\nwindow = "day"', 2)],
+)
+def test_the_report_says_what_the_watch_says(level: str, judge: int, tmp_path: Path) -> None:
+    tables = graded(judge=judge)
+    tables.pop("items.csv" if judge else "judge.csv", None)  # which lists no other item
+    folder = stated(tmp_path / "f", level, tables)
+    report = oversee(folder)
+    step = report.step("drift")
+    assert step is not None
+    assert [r.to_dict() for r in step.results] == told(look(folder))  # both read noracle.toml
+    assert [d.label for d in fallen(report.steps)] == [look(folder).drift[0].label]
+    assert answer(step).startswith("ALARM: accuracy of a fell below 0.800 between 2026-09-")
+    assert answer(step).endswith(" (95 %)")
+    assert f"Alarm: {answer(step)[7:]}." in alerts(report.steps, report.findings)
+    assert report.next_steps[0].statement == "Find out what changed in a, or in what it is asked"
+    assert any(note.startswith("drift: its promise is an average run") for note in report.notes)
+    assert Oversight.from_dict(json.loads(report.to_json())).to_dict() == report.to_dict()
+    page = render_oversight(report)
+    section = page.partition('id="step-drift"')[2].partition('<details class="part"')[0]
+    assert "<svg" in section
+    assert "Accuracy by window" in section
+    assert "which answers get a label" in page
+    told_by = (str(folder), "--once", "--floor", "0.8", "--run-length", "1000")
+    assert step.command.startswith("noracle watch ")
+    assert all(word in step.command for word in told_by)
+
+
+def test_the_report_of_a_level_that_holds_raises_no_alarm(tmp_path: Path) -> None:
+    folder = stated(tmp_path / "f", "floor = 0.5", graded(300))
+    report = oversee(folder)
+    step = report.step("drift")
+    assert step is not None
+    assert answer(step) == "No alarm below 0.500"
+    assert fallen(report.steps) == []
+    assert report.guarantee == oversee_without(folder).guarantee
+
+
+def oversee_without(folder: Path) -> Oversight:
+    (folder / "noracle.toml").write_text("", encoding="utf-8")
+    report = oversee(folder)
+    assert report.step("drift") is None
+    assert "drift" not in report.to_dict()["inventory"]["settings"]
+    return report
+
+
+def test_the_report_counts_no_grades_of_a_judge_as_labels(tmp_path: Path) -> None:
+    tables = graded(300, judge=2)
+    tables["people.csv"] = tables["people.csv"][::2]
+    step = oversee(stated(tmp_path / "f", "floor = 0.8", tables)).step("drift")
+    assert step is not None
+    assert step.status == "not possible"
+    assert "Write judge = 'gpt' under [drift]" in step.reason
+
+
+def test_the_report_exits_1_when_accuracy_fell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = stated(tmp_path / "f", 'reference = "2026-09-01..2026-09-03"', graded())
+    monkeypatch.chdir(tmp_path)
+    assert verb(["report", str(folder)]) == 1
+    assert "Alarm: accuracy of a fell below 0.8" in capsys.readouterr().out
+    (folder / "noracle.toml").write_text("[drift]\nfloor = 0.3\n", encoding="utf-8")
+    assert verb(["report", str(folder)]) == 0
 
 
 _VERB = "from noracle.cli import main; main()"

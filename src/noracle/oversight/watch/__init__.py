@@ -20,6 +20,7 @@ from noracle.evidence.classes import no_answers
 from noracle.evidence.tables import Shape, shape_of
 from noracle.oversight.model import FolderSettings, Inventory, Source, SourceKind, Step, SystemLine
 from noracle.oversight.oversight import Oversight
+from noracle.oversight.questions import FALLEN
 from noracle.oversight.settings import NO_CLAIM, SETTINGS_FILE, claim_of, read_settings
 from noracle.oversight.watch.drift import drifts, rule_of
 from noracle.oversight.watch.memory import Arrival, Memory, look_at, rows_in, stamp_of
@@ -143,8 +144,9 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
     grades
         A file of grades that is followed, too, where it does not lie in the folder.
     drift
-        What accuracy is compared with; without it no fall is looked for. It stays what it was when
-        first stated, and its judge's grades are no labels.
+        What accuracy is compared with, instead of ``[drift]`` of ``noracle.toml``; without both no
+        fall is looked for. It stays what it was when first stated, and its judge's grades are no
+        labels.
 
     Notes
     -----
@@ -232,7 +234,8 @@ class Watch(contextlib.AbstractContextManager["Watch"]):
             self._fix("confidence", wanted)
             if number == 1 and memory.run == 1:
                 memory.note("start", f"confidence {memory.get('plan')['confidence']}")
-            rule = rule_of(memory, self.drift)
+            stated = DriftRule(**settings.drift) if settings.drift else None
+            rule = rule_of(memory, self.drift or stated)
             judge = None if rule is None else rule.judge
             feed, n_rows = Feed(memory, settings, self.ratings_per_item, judge), 0
             arrivals = self._arrivals(inventory, notes)
@@ -485,8 +488,7 @@ def as_oversight(look: Look) -> Oversight:
     ask, why = "Is a system better than its annotators?", "no item has enough ratings yet"
     steps.append(step("certificate", ask, certificates, why, alone))
     if look.drift:
-        ask = "Has accuracy fallen below the stated level?"
-        steps.append(step("drift", ask, look.drift, "", 0.0))
+        steps.append(step("drift", FALLEN, look.drift, "", 0.0))
     ask, why = "Can all systems be as good as claimed?", "nothing is proved so far"
     steps.append(step("alarm", ask, proofs, why if claimed else NO_CLAIM, 0.0))
     waiting = [f"{n:,} {reason} wait" for reason, n in look.waiting.items()]
