@@ -296,9 +296,7 @@ def real_model(size: Size, out: Path) -> Made:
     found, truth = real_search.replayed(path)
     took = json.loads(real_search.COST.read_text(encoding="utf-8"))
     tokens = f"{took['input_tokens']:,} tokens read and {took['output_tokens']:,} written"
-    cost = (
-        f"{took['calls']:,} calls, {tokens}, in {took['hours']:.1f} hours on {took['cores']} cores"
-    )
+    cost = f"{took['calls']:,} calls, {tokens}, in {took['hours']:.1f} hours on a machine of {took['cores']} cores"
     about = (
         f"{took['model']} answers, and the same model writes instructions: {real_search.GENERATIONS} generations after "
         f"{len(real_search.BASELINES)} baselines, workflows of at most three calls of {real_search.MOST_TOKENS} new tokens. Of each of "

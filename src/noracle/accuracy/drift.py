@@ -655,9 +655,15 @@ def _grades(
     raters = sorted({str(row.get("rater") or "") for row in rows})
     known = judge is None or judge in raters
     require_evidence(known, "judge", f"must be among the raters {raters[:8]}", repr(judge))
-    if judge is None and (same := judges_in(evidence)):
+    more = [name for name in judges_in(evidence) if name != judge]
+    if more and judge is None:
         rule = "must be named where a rater graded every answer beside others"
-        raise EvidenceError.of("judge", rule, "none", remedy=f"Pass judge={same[0]!r}.")
+        raise EvidenceError.of("judge", rule, "none", remedy=f"Pass judge={more[0]!r}.")
+    if more:
+        rule = "must be the only rater that graded every answer beside others"
+        raise EvidenceError.of(
+            "judge", rule, repr(judge), remedy=f"Leave out the grades of {more[0]!r}."
+        )
     graded: list[tuple[str, Any, str | None, Label, str]] = []
     judged = defaultdict[str, list[Called]](list)
     for row in rows:

@@ -201,6 +201,15 @@ def test_a_judge_must_be_named_and_known() -> None:
         detect_drift(evidence, floor=0.8, judge="claude")
 
 
+def test_a_second_judge_is_no_person() -> None:
+    table = judged_grades(50, 25)
+    for i in range(250):
+        for name, value in (("item", i), ("system", "a"), ("verdict", True), ("rater", "llama")):
+            table[name].append(value)
+    with pytest.raises(EvidenceError, match=r"judge must be the only rater .* grades of 'llama'"):
+        detect_drift(Evidence.from_tables(grades=table), floor=0.8, judge="gpt")
+
+
 def test_labels_that_come_after_their_window_are_left_out_and_said() -> None:
     rows = [(i, True, "gpt") for i in range(40)]
     rows += [(i, True, "ann") for i in (1, 3, 12, 15, 5, 25)]  # 5 comes when its window is over
