@@ -275,6 +275,7 @@ def test_regions_and_marks_account_for_every_object(kind: str) -> None:
             assert marked.sum(axis=0).tolist() == task.counts[place].tolist()
 
 
+@pytest.mark.full
 def test_systems_learn_even_from_few_pictures() -> None:
     colours = rated("colour")
     assert colours.accuracy("strong") > 0.75

@@ -124,6 +124,7 @@ def test_an_answer_that_was_lost_is_sent_again_with_the_same_key() -> None:
     assert fake.connections == 4
 
 
+@pytest.mark.full
 def test_a_server_without_its_database_is_asked_again_with_the_same_key() -> None:
     away = reply({"detail": "away"}, "503 X", "retry-after: 1")
     fake = Fake(away, away, reply({"answer": 5, "next": None}), away)

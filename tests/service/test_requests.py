@@ -298,6 +298,7 @@ else:
 
 
 @pytest.mark.parametrize("what", ["seal", "import"])
+@pytest.mark.full
 def test_killed_changes_leave_a_draft_that_can_be_sealed(
     store: Any, store_url: str, what: str
 ) -> None:

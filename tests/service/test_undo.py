@@ -433,6 +433,7 @@ def test_the_hot_path_and_undo_leave_the_tables_whole(store: Store) -> None:
     assert (found["undone"], found["answers"]) == (4, 0)
 
 
+@pytest.mark.full
 def test_undo_does_not_move_the_law_of_the_estimate(tmp_path: Path) -> None:
     """Seeded worlds in which fingers slip: with undo, the estimate is that of a twin where none
     slipped, and the interval covers.

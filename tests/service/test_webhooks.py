@@ -103,6 +103,7 @@ def wait(what: Callable[[], object], seconds: float = 15.0) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.full
 def test_answers_and_closing_are_told_signed_and_blind(
     store_url: str, called: Callable[..., Receiver]
 ) -> None:

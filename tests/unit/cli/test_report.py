@@ -332,6 +332,7 @@ def test_systems_are_one_sorted_table_in_the_width_of_the_terminal(name: str, wi
         assert "… and 160 more systems; the report has all of them" in lines
 
 
+@pytest.mark.full
 def test_quiet_is_one_line_and_verbose_has_cards(noracle: Run, here: Path) -> None:
     FOLDERS["complete"](here / "evidence")
     quiet = noracle("-q", "report", "evidence")

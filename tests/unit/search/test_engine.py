@@ -373,6 +373,7 @@ def test_a_designer_that_never_writes_a_workflow_opens_no_final_label(
         assert '"event":"end"' not in (tmp_path / JOURNAL).read_text(encoding="utf-8")
 
 
+@pytest.mark.full
 def test_a_designer_that_does_not_reply_pauses_the_search_and_uses_no_generation_up(
     tmp_path: Path,
 ) -> None:

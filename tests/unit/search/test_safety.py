@@ -336,6 +336,7 @@ def test_a_canary_in_the_key_appears_nowhere_in_a_full_search(
         assert TEXT not in texts[where], where
 
 
+@pytest.mark.full
 def test_a_designer_hears_of_no_item_outside_validation_and_of_no_label(folder: Path) -> None:
     """What a designer is told of items: ids and texts of validation items that failed, and the
     option that it chose itself.
