@@ -150,6 +150,8 @@ def read_labels(ruled_out: Any, label: Any, *, classes: Any, n: int) -> KnownLab
     codes = marks if said is None else said.encode(given)
     codes = np.full((n, 1), -1) if codes is None else codes
     counts = label_counts(torch.from_numpy(codes), len(given)).numpy()
+    codes = np.take_along_axis(codes, np.argsort(codes < 0, axis=1, kind="stable"), axis=1)
+    codes = codes[:, : max(1, int((codes >= 0).sum(axis=1).max(initial=0)))]
     known = told.encode(given)[:, 0]
     labels = KnownLabels(classes=given, codes=codes, counts=counts, known=known)
     _require_some(labels.some.any())

@@ -34,7 +34,7 @@ def fit(said=Y, *, items=X, label=None, sample_weight=None, **options):
         (["b", None, "a"], None, [[1], [-1], [0]]),
         ([True, False, True], None, [[1], [0], [1]]),
         ([[1, 2], [3, -1], [-1, -1]], None, [[0, 1], [2, -1], [-1, -1]]),
-        ([["a", "c"], ["b", ""], ["c", "c"]], None, [[0, 2], [1, -1], [2, -1]]),
+        ([["a", "c"], ["b", ""], ["c", "c"]], None, [[0, 2], [1, -1], [2, 2]]),
         ([["a", None], [None, "b"], [None, None]], ["c", "b", "a"], [[0], [1], [-1]]),
         (
             np.array([[True, False, False], [False, True, True], [False, False, False]]),
