@@ -15,9 +15,7 @@ seed, 20 epochs) 74.4, 75.3 and 76.7 %.
 
 Labels may be wrong and biased: with a transition matrix T what the labels say of an item is their
 chance under each class, L_ij = Π_k T[j, k]^c_ik, where class k was ruled out c_ik times; that a class
-was ruled out twice says more than once. (With nine labels from a model per image of CIFAR-10, T
-estimated, 25,000 images and 15 epochs: 58.3 % where repeats were dropped, 68.6 % with counts.) The
-loss of the ruled-out classes is
+was ruled out twice says more than once. The loss of the ruled-out classes is
 -log Σ_j p_j L_ij, and the target the posterior, ∝ p_j L_ij: a label that the model holds to be wrong
 keeps its class in the target, in proportion. With uniform T and no noise L is 1 on the classes that
 remain and 0 on the others: the hard mask, bit for bit.

@@ -378,7 +378,7 @@ def test_labels_that_are_wrong_are_learnt_better_with_their_matrix() -> None:
 @pytest.mark.slow
 @pytest.mark.xfail(reason="540 labels give too wild a T: it needs fewer free numbers")
 def test_labels_that_are_wrong_and_few_are_learnt_no_worse_with_an_estimated_matrix() -> None:
-    """With one seed it was better than the mask; with five it is 7 points worse."""
+    """With one seed it was better than the mask; over five it is worse."""
     assert right_on_digits("estimated", range(5)) > right_on_digits("uniform", range(5)) - 0.01
 
 
