@@ -434,7 +434,7 @@ def _windows(found: _Scores, window: Window) -> tuple[dict[str, Any], ...]:
     told = []
     for name, places in list(rows.items())[-_MOST_WINDOWS:]:
         low, high = _interval(found, np.array(places))
-        value = float(found.upper[places].mean() + found.lower[places].mean()) / 2
+        value = float(np.clip((found.upper[places].mean() + found.lower[places].mean()) / 2, 0, 1))
         ends = {"first": places[0] + 1, "last": places[-1] + 1}
         told.append(
             {"window": name, **ends, "n": len(places), "value": value, "low": low, "high": high}

@@ -126,7 +126,9 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         Anchors need thousands of items and classes that a model can tell apart; with few, uniform
         is often nearer. ``"estimated"`` (recipe consistency, labels that may be wrong and biased):
         T is estimated while the model learns, from the labels of the held-out items, which teach
-        nothing else; see :func:`noracle.learn.transition.likeliest_transition`.
+        nothing else; see :func:`noracle.learn.transition.likeliest_transition`. From a few hundred
+        labels it is worse than uniform, and a long run can end far below its best epoch: give
+        ``patience``, and compare both on held-out labels.
     model, hidden
         ``"linear"``, ``"mlp"`` with these hidden layers, ``"resnet18"``, ``"resnet34"`` (3×3 stem
         up to 64 pixels), a ``torch.nn.Module`` that gives logits (it is copied), or a function
@@ -238,7 +240,7 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         ruled_out
             One class name an item; or several, (n, s), padded with -1, "" or None; or a mask of
             bools (n, K) in the order of the sorted ``classes``, which must then be given. An item
-            may have none.
+            may have none. Named twice counts twice where T is not uniform.
         label
             Ordinary labels where there are some, else -1, "", None or NaN. Such an item counts as
             "all classes but one ruled out" where that is the cross-entropy (scl_nl, supervised,
