@@ -3,8 +3,9 @@
 The outcome of a test must be the same in every run, so numbers that the tests, the package, the
 examples or the benchmarks draw come from a seeded generator of their own: neither from an unseeded
 ``default_rng()`` or ``Random()`` nor from the generators that the whole process shares. What the
-libraries draw for themselves is their business, and secrets (``secrets``, ``os.urandom``) come from
-the operating system: a test whose outcome depends on a seal or a key passes one in.
+libraries draw for themselves is their business, and so is ``os.urandom``. Secrets (``secrets``) are
+the operating system's in the product; here each test and each shared fixture has its own, the same
+in every run: the key of a gate decides which items it asks about, and so what it finds.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import functools
 import linecache
 import random
+import secrets
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -39,6 +41,8 @@ _NUMPY = [
 
 drawn: list[str] = []
 """What the running test drew without a seed."""
+hidden = random.Random("")
+"""Where secrets come from."""
 
 
 def note(name: str) -> None:
@@ -76,6 +80,10 @@ def watch() -> None:
     """Wrap what draws without a seed; once, before the tests are imported."""
     if hasattr(random.Random.seed, "__wrapped__"):
         return
+    # The texts of tokens are made of token_bytes.
+    secrets.token_bytes = lambda nbytes=None: hidden.randbytes(nbytes or secrets.DEFAULT_ENTROPY)
+    secrets.randbits, secrets.choice = hidden.getrandbits, hidden.choice  # type: ignore[assignment]
+    secrets.randbelow = hidden.randrange  # type: ignore[assignment]
     random.Random.seed = _noted_seed(random.Random.seed)  # type: ignore[method-assign]
     # Every generator of numpy without a seed asks here: default_rng, RandomState, PCG64, …
     entropy: Any = sys.modules["numpy.random.bit_generator"]
@@ -87,12 +95,27 @@ def watch() -> None:
 
 
 class Chance:
-    """Fails every test, doctests of the package too, that drew without a seed."""
+    """Fails every test, doctests of the package too, that drew without a seed, and gives each its
+    own secrets.
+    """
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_setup(self) -> Iterator[None]:
+    def pytest_runtest_setup(self, item: pytest.Item) -> Iterator[None]:
         drawn.clear()
+        hidden.seed(item.nodeid)
         return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: Any, request: Any) -> Iterator[Any]:
+        """A shared fixture is made for whichever test comes first, always with the same secrets."""
+        if fixturedef.scope == "function":
+            return (yield)
+        before = hidden.getstate()
+        hidden.seed(f"{fixturedef.baseid} {fixturedef.argname} {getattr(request, 'param', '')!r}")
+        try:
+            return (yield)
+        finally:
+            hidden.setstate(before)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self) -> Iterator[None]:

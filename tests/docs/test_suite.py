@@ -98,3 +98,24 @@ def test_seeds_and_secrets_are_no_chance() -> None:
     random.SystemRandom().random()
     secrets.token_bytes(3)
     assert not chance.drawn
+
+
+SECRET: list[str] = []
+
+
+@pytest.fixture(scope="module")
+def shared_secret() -> str:
+    return secrets.token_hex(8)
+
+
+@pytest.mark.parametrize("time", [1, 2])
+def test_secrets_are_the_same_in_every_run(time: int, shared_secret: str, request: Any) -> None:
+    """Before, the key of a gate was another in each run, and with it the items it asked about."""
+    first = [secrets.token_hex(8), secrets.token_urlsafe(9), secrets.randbits(32), len(SECRET)]
+    chance.hidden.seed(request.node.nodeid)
+    again = [secrets.token_hex(8), secrets.token_urlsafe(9), secrets.randbits(32), len(SECRET)]
+    assert first == again
+    assert first[0] != secrets.token_hex(8)
+    assert first[0] not in SECRET  # another test has others
+    assert shared_secret not in first
+    SECRET.append(str(first[0]))
