@@ -99,7 +99,10 @@ def _to_input(state: dict[str, Any] | None) -> nn.Module | None:
     return Views(state["mean"], state["sd"]) if made is None else made()
 
 
-RECIPE_OPTIONS = ("strong", "weight", "delay", "ramp", "prior", "label_views", "flip", "pad")
+RECIPE_OPTIONS = (
+    *("strong", "weight", "delay", "ramp", "believe", "fade"),
+    *("prior", "label_views", "flip", "pad"),
+)
 
 
 class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -118,17 +121,15 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     loss, loss_options
         A row of the table of losses, and its options: ``beta`` and ``q`` of the ure rows, ``prior``
         (class shares) of scarce. With recipe consistency the options are its own: strong, weight,
-        delay, ramp, prior, label_views, flip, pad.
+        delay, ramp, believe, fade, prior, label_views, flip, pad.
     transition
         ``"uniform"``; a matrix whose rows and columns follow the sorted classes; a
         :class:`Transition`, which knows whether true labels were seen; or ``"anchors"``: T is first
         estimated from the labels alone, see :func:`noracle.learn.transition.estimate_transition`.
         Anchors need thousands of items and classes that a model can tell apart; with few, uniform
         is often nearer. ``"estimated"`` (recipe consistency, labels that may be wrong and biased):
-        T is estimated while the model learns, from the labels of the held-out items, which teach
-        nothing else; see :func:`noracle.learn.transition.likeliest_transition`. From a few hundred
-        labels it is worse than uniform, and a long run can end far below its best epoch: give
-        ``patience``, and compare both on held-out labels.
+        T is estimated while the model learns; the labels of the held-out items say how free it may
+        be, and in the end what it is, see :func:`noracle.learn.transition.likeliest_transition`.
     model, hidden
         ``"linear"``, ``"mlp"`` with these hidden layers, ``"resnet18"``, ``"resnet34"`` (3×3 stem
         up to 64 pixels), a ``torch.nn.Module`` that gives logits (it is copied), or a function

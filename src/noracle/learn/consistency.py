@@ -20,13 +20,20 @@ was ruled out twice says more than once. The loss of the ruled-out classes is
 keeps its class in the target, in proportion. With uniform T and no noise L is 1 on the classes that
 remain and 0 on the others: the hard mask, bit for bit.
 
-T may be estimated while the model learns, from the labels of some items that teach nothing: their
-views must agree, and that is all. T then maximises the likelihood Π_i Σ_j p_ij T[j, ȳ_i] of their
-labels, step by step (EM, which forgets at the pace of two epochs, since p moves). Labels of items
-that are trained on would not do: a model that learnt a wrong label by heart says that it is right.
-The same labels choose the temperature τ of the predictions that become targets, p^(1/τ), of some
-from 1/2 to 8 the likeliest. A model that agrees with itself before the labels taught it much is
-surer than it is right: its targets then stay soft, where they would fix its mistakes for good.
+Such evidence can be learnt by heart: what was taught p·L once is taught p·L² next, and an item ends
+in the class that makes its label likeliest. A hard mask says the same twice as once. So the evidence
+fades, L^a with a from 1 to 0, and what then remains is hard: a class is out that was ruled out by a
+label to be relied on (T[k, k] at most a fifth of what column k has on average), unless the model
+holds that label to be wrong. Where no label can be relied on, views go on alone. On CIFAR-10 with
+labels from a human matrix, T known, targets of items whose labels taught nothing were right for
+56 % at best and 49 % in the end without fading, 60 % throughout with it (60 epochs, one run).
+
+T may be estimated while the model learns, until the evidence fades. After every epoch it maximises
+Π_i Σ_j p_ij^(1/τ) L_ij (EM) over the items that are trained on, with what was ruled out where each
+class is likeliest as a prior: a model that is not sure of itself makes EM overshoot. Labels of spared
+items, whose views must agree and that is all, choose the temperature τ ≥ 1, by which targets are
+tempered too, and how far T is from one with few free numbers (of five mixtures the plainest that is
+not worse by more than a standard error).
 
 References
 ----------
@@ -55,10 +62,22 @@ DOUBT = 0.1
 """Share of labels at random in the T that an estimate starts from: zeros could not move."""
 BELIEF = 100
 """Labels of each class that count as if drawn from the T that an estimate starts from."""
-MEMORY = 2
-"""Epochs of which an estimate of T remembers the labels."""
-SCALES = [2 ** (i / 4) for i in range(-4, 13)]
-"""Temperatures that are tried."""
+NEAREST = 0.7
+"""Items that are held to be of a class, as a share of n / K, to see what is ruled out there."""
+SEEN_THERE = 1 / 3
+"""What that counts for, as a share of all labels."""
+ROUNDS = 15
+"""Steps of EM after an epoch."""
+RELIABLE = 0.2
+"""A label is relied on if its class is ruled out so much less often where it is the true one."""
+SOFT = 1 / 3
+"""Weight of the loss of the ruled-out classes where labels may be wrong."""
+SHARES = (0, 0.25, 0.5, 0.75, 1)
+"""Mixtures of a T with few free numbers and the likeliest that are tried."""
+SCALES = [2 ** (i / 4) for i in range(13)]
+"""Temperatures that are tried. None makes targets sharper than predictions: from few labels that
+fixes mistakes for good (720 digits with three labels each: 95 % without, 81 % with it).
+"""
 
 
 class Consistency(nn.Module):
@@ -83,8 +102,10 @@ class Consistency(nn.Module):
     transition
         T (K, K), rows true classes; uniform by default.
     spared
-        Items (n,) whose labels teach nothing, so that T can be estimated from them: it then starts
-        from ``transition`` with a share of noise. None: T stays as it is.
+        Items (n,) whose labels teach nothing: T is estimated, and starts from ``transition`` with a
+        share of noise. None: T stays as it is.
+    believe, fade
+        Steps with a = 1, in which T is estimated, and steps over which a then falls to 0.
 
     Examples
     --------
@@ -104,9 +125,7 @@ class Consistency(nn.Module):
     moved: Tensor
     transition: Tensor
     start: Tensor
-    tally: Tensor
-    scales: Tensor
-    surprise: Tensor
+    predicted: Tensor
     temperature: Tensor
     spared: Tensor | None
 
@@ -123,11 +142,14 @@ class Consistency(nn.Module):
         label_views: Literal["weak", "all"] = "weak",
         transition: Tensor | None = None,
         spared: Tensor | None = None,
+        believe: int = 10_000,
+        fade: int = 5000,
     ) -> None:
         super().__init__()
         given = {"strong": strong, "weight": weight, "delay": delay, "ramp": ramp}
+        given |= {"believe": believe, "fade": fade}
         for name, value in given.items():
-            least = 1 if name == "ramp" else 0
+            least = 1 if name in ("ramp", "fade") else 0
             require(value >= least, f"{name} must be at least {least}; got {value}.")
         views_ok = label_views in ("weak", "all")
         require(views_ok, f"label_views must be weak or all; got {label_views!r}.")
@@ -141,9 +163,10 @@ class Consistency(nn.Module):
             require(spared.shape == (n,), f"spared must have {n} rows; got {tuple(spared.shape)}.")
             T = start_of(ruled_out, T.to(ruled_out.device))
         T = T.to(ruled_out.device)
+        self.soft = not torch.allclose(T, ((1 - torch.eye(k)) / (k - 1)).to(T), atol=1e-6)
         require_class_left((ruled_out.float() @ (T <= 0).float().T > 0).cpu())
         self.views, self.strong, self.weight = views, strong, weight
-        self.delay, self.ramp = delay, ramp
+        self.delay, self.ramp, self.believe, self.fade = delay, ramp, believe, fade
         for name, tensor in (
             ("ruled_out", ruled_out),
             ("target", evidence(ruled_out, T).softmax(dim=1)),
@@ -153,9 +176,7 @@ class Consistency(nn.Module):
             ("moved", torch.zeros(n, dtype=torch.bool)),
             ("transition", T.clone()),
             ("start", T),
-            ("tally", T * (0.0 if spared is None else MEMORY * float(spared.sum()) / k)),
-            ("scales", torch.tensor(SCALES)),
-            ("surprise", 1e-6 * torch.tensor(SCALES).log().abs()),  # starts from 1
+            ("predicted", torch.zeros((n if spared is not None else 0, k))),
             ("temperature", torch.ones(())),
             ("spared", spared),
         ):
@@ -169,83 +190,102 @@ class Consistency(nn.Module):
         logits: Tensor = model(as_model(model, shown)).float()
         log_p = logits.log_softmax(dim=1).reshape(1 + self.strong, len(items), -1)
         said = self.ruled_out[places]
-        likely = evidence(said, self.transition)
-        taught = likely
-        if self.spared is not None:
-            taught = likely.masked_fill(self.spared[places].unsqueeze(1), 0)
+        weak = log_p[0].detach()
+        taught = self._taught(places, said, weak) if self.soft else evidence(said, self.transition)
         # One ruled-out class says 1/(K - 1) of what a label says; without the factor the targets
         # drown it.
         left = log_p[: self.labelled] + taught
-        factor = (said.shape[1] - 1) / (said > 0).sum(dim=1).clamp(min=1)
-        excluded = -left.logsumexp(dim=2) * factor
+        factor = (SOFT if self.soft else 1) * (said.shape[1] - 1)
+        excluded = -left.logsumexp(dim=2) * (factor / (said > 0).sum(dim=1).clamp(min=1))
         agreed = -(self.target[places] * log_p).sum(dim=2)
-        weak, tempered = log_p[0].detach(), left[0].detach()
-        if self.spared is not None:
-            self._judge(places, weak, likely)
-            weak = (weak / self.temperature).log_softmax(dim=1)
-            tempered = weak + taught
-            self._count(places, weak + likely)
-        share = self._move(places, weak, tempered)
+        share = self._move(places, weak, taught)
         losses = excluded.mean(dim=0) + share * agreed.mean(dim=0)
         return mean_loss(losses, weight)
 
     @torch.no_grad()
-    def _move(self, places: Tensor, log_p: Tensor, left: Tensor) -> Tensor:
+    def _taught(self, places: Tensor, said: Tensor, log_p: Tensor) -> Tensor:
+        """What labels say that may be wrong: log L^a, and -inf where a hard mask has taken over."""
+        likely, T = evidence(said, self.transition), self.transition
+        a = ((self.believe + self.fade - self.step) / self.fade).clamp(0, 1)
+        relied_on = T.diagonal() < RELIABLE * T.mean(dim=0)
+        held_wrong = (self._fair(log_p) / self.temperature + likely).softmax(dim=1) > 0.5
+        out = (said > 0) & relied_on & ~held_wrong & (a < 1) | likely.isneginf()
+        taught = torch.where(out, -torch.inf, a * likely)
+        if self.spared is None:
+            return taught
+        return taught.masked_fill(self.spared[places].unsqueeze(1), 0)
+
+    @torch.no_grad()
+    def _move(self, places: Tensor, log_p: Tensor, taught: Tensor) -> Tensor:
         """New targets of these items from the predictions of their weak views; returns λ."""
         self.step += 1
         self.seen.lerp_(log_p.exp().mean(dim=0), 0.01)
-        self.target[places] = self._fair(left).softmax(dim=1)
+        fair = self._fair(log_p)
+        if self.spared is not None:
+            self.predicted[places] = fair
+        self.target[places] = (fair / self.temperature + taught).softmax(dim=1)
         self.moved.index_fill_(0, places, True)
         return self.weight * ((self.step - self.delay) / self.ramp).clamp(0, 1)
 
     def _fair(self, log_p: Tensor) -> Tensor:
         return log_p + self.prior.log() - self.seen.clamp(min=RAREST).log()
 
-    def _forget(self, values: Tensor, places: Tensor) -> None:
-        values *= 1 - len(places) / (MEMORY * len(self.target))
-
     @torch.no_grad()
-    def _judge(self, places: Tensor, log_p: Tensor, likely: Tensor) -> None:
-        """How surprising labels of spared items are at each temperature."""
-        tried = (log_p / self.scales[:, None, None]).log_softmax(dim=2) + likely
-        self._forget(self.surprise, places)
-        self.surprise -= (tried.logsumexp(dim=2) * self.spared[places]).sum(dim=1)  # type: ignore[index]
+    def after_epoch(self, team: Team) -> None:
+        """Several processes: each item's target from the process that moved it. Then T and τ from
+        the predictions of the epoch.
+        """
+        if team.size > 1:
+            moved = self.moved.unsqueeze(1)
+            anyone = self.moved.to(self.target.dtype)
+            parts = [self.target, *([] if self.spared is None else [self.predicted])]
+            mine = [moved * part for part in parts]
+            team.sum_([*mine, anyone])
+            for part, new in zip(parts, mine, strict=True):
+                part.copy_(torch.where(anyone.unsqueeze(1) > 0, new, part))
+            team.mean_([self.seen])
+        self.moved.zero_()
+        if self.spared is not None and self.step > self.delay:
+            self._estimate(self.spared)
 
-    @torch.no_grad()
-    def _count(self, places: Tensor, joint: Tensor) -> None:
-        """One step of EM: labels of spared items count for each class as much as it is likely."""
-        posterior = self._fair(joint).softmax(dim=1) * self.spared[places].unsqueeze(1)  # type: ignore[index]
-        self._forget(self.tally, places)
-        said = self.ruled_out[places].float()
-        with torch.autocast(said.device.type, enabled=False):
-            self.tally += posterior.T @ said
-        self._estimate()
+    def _estimate(self, spared: Tensor) -> None:
+        tried = [self.transition]
+        if self.step <= self.believe:
+            T = self._likeliest(self.predicted[~spared], self.ruled_out[~spared].float())
+            plain = plain_of(T)
+            tried = [plain.lerp(T, share) for share in SHARES]
+        scales = torch.tensor(SCALES, device=spared.device)
+        p, said = self.predicted[spared] / scales[:, None, None], self.ruled_out[spared].float()
+        found = [(p.log_softmax(dim=2) + said @ log_of(T).T).logsumexp(dim=2) for T in tried]
+        best = [each[(each.sum(dim=1) - scales.log().abs()).argmax()] for each in found]
+        lost = torch.stack(best)[torch.stack(best).sum(dim=1).argmax()] - torch.stack(best)
+        # The plainest that is not worse by more than the standard error.
+        near = lost.sum(dim=1) <= lost.std(dim=1) * len(said) ** 0.5
+        chosen = int(near.int().argmax())
+        self.transition.copy_(tried[chosen])
+        fit = found[chosen].sum(dim=1) - scales.log().abs()
+        self.temperature.copy_(scales[fit.argmax()])
 
-    def _estimate(self) -> None:
-        rows = self.tally / MEMORY + BELIEF * self.start
-        self.transition.copy_(rows / rows.sum(dim=1, keepdim=True))
-        best = self.surprise.argmin(dim=0, keepdim=True)  # a plain number would wait for the GPU
-        self.temperature.copy_(self.scales[best].squeeze(0))
+    def _likeliest(self, p: Tensor, said: Tensor) -> Tensor:
+        """EM, warm from the last epoch."""
+        k = len(self.start)
+        nearest = p.topk(max(1, int(NEAREST * len(p) / k)), dim=0).indices
+        there = said[nearest].sum(dim=0) + self.start
+        there *= SEEN_THERE * said.sum() / k / there.sum(dim=1, keepdim=True)
+        q, T = (p / self.temperature).log_softmax(dim=1), self.transition
+        for _ in range(ROUNDS):
+            posterior = (q + said @ log_of(T).T).softmax(dim=1)
+            T = posterior.T @ said + there + BELIEF * self.start
+            T = T / T.sum(dim=1, keepdim=True)
+        return T
 
     def learnt(self) -> Transition:
         """T as it is now."""
         matrix = self.transition.double().cpu().numpy()
         if self.spared is None:
             return Transition(matrix)
-        n = int(self.spared.sum())
-        return Transition(matrix, "estimated", f"from the labels of {n} items that taught nothing")
-
-    def share(self, team: Team) -> None:
-        """After an epoch of several processes: each item's target from the process that moved it."""
-        mine = self.moved.unsqueeze(1) * self.target
-        anyone = self.moved.to(self.target.dtype)
-        team.sum_([mine, anyone])
-        self.target.copy_(torch.where(anyone.unsqueeze(1) > 0, mine, self.target))
-        team.mean_([self.seen])
-        if self.spared is not None:
-            team.mean_([self.tally, self.surprise])
-            self._estimate()
-        self.moved.zero_()
+        n = int((~self.spared).sum())
+        return Transition(matrix, "estimated", f"from the labels of {n} items, while they taught")
 
 
 def start_of(ruled_out: Tensor, transition: Tensor) -> Tensor:
@@ -258,13 +298,37 @@ def start_of(ruled_out: Tensor, transition: Tensor) -> Tensor:
     >>> start_of(mask, torch.full((3, 3), 1 / 3)).round(decimals=2)[0].tolist()
     [0.75, 0.25, 0.0]
     """
-    k = len(transition)
-    T = (1 - DOUBT) * transition + DOUBT / k
-    shares = (ruled_out.float().sum(dim=0) / ruled_out.sum().clamp(min=1)).clamp(min=RAREST)
-    for _ in range(50):  # rows sum to 1, columns to their shares
+    T = (1 - DOUBT) * transition + DOUBT / len(transition)
+    shares = ruled_out.float().sum(dim=0) / ruled_out.sum().clamp(min=1)
+    return with_shares(T, shares.clamp(min=RAREST))
+
+
+def with_shares(T: Tensor, shares: Tensor) -> Tensor:
+    """Rows that sum to 1, columns with these means."""
+    for _ in range(50):
         T = T * (shares / T.mean(dim=0))
         T = T / T.sum(dim=1, keepdim=True)
     return T
+
+
+def plain_of(T: Tensor) -> Tensor:
+    """The like with few free numbers: how often each class is ruled out, and how much less often
+    where it is the true one.
+
+    Examples
+    --------
+    >>> plain_of(torch.tensor([[0.1, 0.5, 0.4], [0.4, 0.1, 0.5], [0.5, 0.4, 0.1]]))[0].mul(100).round().tolist()
+    [10.0, 45.0, 45.0]
+    """
+    k, own = len(T), T.diagonal()
+    others = (T.sum(dim=0) - own) / (k - 1)
+    less = (own / others.clamp(min=RAREST)).mean().clamp(0, 1)
+    return with_shares(1 - (1 - less) * torch.eye(k, device=T.device), T.mean(dim=0))
+
+
+def log_of(T: Tensor) -> Tensor:
+    """Finite logarithms."""
+    return T.clamp(min=RAREST**2).log()
 
 
 def evidence(ruled_out: Tensor, transition: Tensor) -> Tensor:

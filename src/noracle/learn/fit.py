@@ -498,6 +498,8 @@ class ModelFit:
             views.flip, views.pad = bool(options.pop("flip", True)), int(options.pop("pad", 4))
             options.setdefault("delay", min(1000, steps // 10))
             options.setdefault("ramp", max(1, min(5000, steps // 3)))
+            options.setdefault("believe", 2 * steps // 5)
+            options.setdefault("fade", max(1, steps // 5))
             if options.get("prior") is not None:
                 options["prior"] = torch.as_tensor(options["prior"])
             if not context.transition.is_uniform:
@@ -541,7 +543,7 @@ class ModelFit:
         counts, loss = torch.from_numpy(self.labels.counts[held]), get_loss("fwd")
         scale = best_scel(logits, counts, loss.make_context(recipe.learnt()))[1]
         chances = (logits / scale).double().softmax(dim=1).numpy()
-        about = {"expected": recipe.start.double().cpu().numpy(), "belief": BELIEF}
+        about = {"expected": recipe.learnt().matrix, "belief": BELIEF}
         return likeliest_transition(chances, self.labels.codes[held], **about)[0]
 
     def estimate_transition(

@@ -413,10 +413,10 @@ class Run:
         self.team.sum_([self.totals])
         self.team.mean_(t for t in self.model.buffers() if t.is_floating_point())
         self.team.mean_(self.average[len(self.parameters) :])
-        for module in self.whole.modules() if self.team.size > 1 else ():
-            share: Callable[[Team], None] | None = getattr(module, "share", None)
-            if share is not None:  # state that the processes must put together
-                share(self.team)
+        for module in self.whole.modules():
+            after: Callable[[Team], None] | None = getattr(module, "after_epoch", None)
+            if after is not None:  # state that the processes must put together
+                after(self.team)
 
     @contextlib.contextmanager
     def averaged(self) -> Iterator[None]:

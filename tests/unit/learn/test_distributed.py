@@ -181,7 +181,7 @@ def test_a_target_comes_from_the_process_that_moved_it() -> None:
     recipe.moved[0] = True
     theirs = torch.zeros(4, 3)
     theirs[2] = torch.tensor([0.0, 0.2, 0.8])
-    recipe.share(Pair(theirs, torch.tensor([0.0, 0, 1, 0]), torch.tensor([1.0, 0, 0])))
+    recipe.after_epoch(Pair(theirs, torch.tensor([0.0, 0, 1, 0]), torch.tensor([1.0, 0, 0])))
     expected = [[0, 0.9, 0.1], [0, 0.5, 0.5], [0, 0.2, 0.8], [0, 0.5, 0.5]]
     torch.testing.assert_close(recipe.target, torch.tensor(expected))
     torch.testing.assert_close(recipe.seen, torch.tensor([2 / 3, 1 / 6, 1 / 6]))

@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from noracle.errors import ArgumentError, EvidenceError  # noqa: E402
 from noracle.learn.batches import Batches, ItemBlock, Views  # noqa: E402
-from noracle.learn.consistency import Consistency, evidence, start_of  # noqa: E402
+from noracle.learn.consistency import SOFT, Consistency, evidence, plain_of, start_of  # noqa: E402
 from noracle.learn.labels import draw_ruled_out  # noqa: E402
 from noracle.learn.loop import ModelWithObjective, Run, Settings, Team, train  # noqa: E402
 from noracle.learn.losses import label_mask  # noqa: E402
@@ -58,7 +58,10 @@ class AsItWas(Consistency):
         factor = (mask.shape[1] - 1) / mask.sum(dim=1).clamp(min=1)
         excluded = -left.logsumexp(dim=2) * factor
         agreed = -(self.target[places] * log_p).sum(dim=2)
-        share = self._move(places, log_p[0].detach(), left[0].detach())
+        self.step += 1
+        self.seen.lerp_(log_p[0].detach().exp().mean(dim=0), 0.01)
+        self.target[places] = self._fair(left[0].detach()).softmax(dim=1)
+        share = self.weight * ((self.step - self.delay) / self.ramp).clamp(0, 1)
         return (excluded.mean(dim=0) + share * agreed.mean(dim=0)).mean()
 
 
@@ -71,7 +74,8 @@ def test_without_noise_uniform_labels_are_the_hard_mask_bit_for_bit(
     T = torch.tensor(Transition.uniform(K).matrix) if given else None
     found = {}
     for made in (Consistency, AsItWas):
-        recipe = made(label_mask(said, K), Views.of(images), delay=2, ramp=3, transition=T)
+        steps = {"delay": 2, "ramp": 3, "believe": 4, "fade": 2}
+        recipe = made(label_mask(said, K), Views.of(images), **steps, transition=T)
         model = network()
         data = Batches(items=images, labels=torch.arange(N))
         train(model, data, recipe, Settings(epochs=4, batch_size=8, lr=0.01))
@@ -102,7 +106,7 @@ def test_the_loss_and_the_targets_are_the_formulas(images) -> None:
     L = torch.stack([BIASED[:, 0] * BIASED[:, 1], BIASED[:, 2], torch.ones(K)])
     top = L.amax(dim=1)
     losses = -((p * L).sum(dim=1) / top).log() * torch.tensor([3 / 2, 3.0, 3.0])
-    assert got == pytest.approx(losses.mean().item(), rel=1e-5)
+    assert got == pytest.approx(SOFT * losses.mean().item(), rel=1e-5)
     posterior = p * L / recipe.seen
     expected = posterior / posterior.sum(dim=1, keepdim=True)
     torch.testing.assert_close(recipe.target[:3], expected)
@@ -133,20 +137,67 @@ def test_gradient_is_that_of_differences(images, spares) -> None:
 
 
 def test_labels_of_spared_items_teach_nothing(images) -> None:
-    """With other labels on spared items the same gradients, and another T."""
+    """With other labels on spared items the same gradients, and the same likeliest T."""
     spared, grads, matrices = torch.arange(N) < 8, [], []
     for shift in (0, 1):
         said = torch.where(spared, (torch.arange(N) + shift) % K, torch.arange(N) % K)
         recipe = recipe_of(images, label_mask(said, K), transition=BIASED, spared=spared)
+        recipe.transition.copy_(BIASED)
+        recipe.start.copy_(BIASED)  # columns begin as frequent as all labels have them
         recipe.target.fill_(1 / K)
         model = network()
         torch.manual_seed(3)
         recipe(model, images, torch.arange(N), None).backward()
         grads.append(model[1].weight.grad)
-        matrices.append(recipe.transition.clone())
+        matrices.append(recipe._likeliest(recipe.predicted[8:], recipe.ruled_out[8:].float()))
         torch.testing.assert_close(matrices[-1].sum(dim=1), torch.ones(K))
     assert torch.equal(*grads)
-    assert not torch.equal(*matrices)
+    assert torch.equal(*matrices)
+
+
+LOUD = torch.tensor(  # a label "not 0" can be relied on, "not 1" says less
+    [[0.01, 0.49, 0.3, 0.2], [0.4, 0.15, 0.3, 0.15], [0.4, 0.3, 0.01, 0.29], [0.4, 0.3, 0.29, 0.01]]
+)
+
+
+@pytest.mark.parametrize(("steps", "a"), [(0, 1.0), (10, 1.0), (15, 0.5), (20, 0.0), (99, 0.0)])
+def test_evidence_fades_and_what_can_be_relied_on_stays(images, steps: int, a: float) -> None:
+    said = torch.tensor([0, 1] + [2] * (N - 2))
+    options = {"transition": LOUD, "strong": 0, "believe": 10, "fade": 10}
+    recipe = recipe_of(images, label_mask(said, K), **options)
+    recipe.step.fill_(steps)
+    p = torch.tensor([[0.3, 0.2, 0.3, 0.2]] * 2)
+    found = recipe._taught(torch.arange(2), recipe.ruled_out[:2], p.log()).exp()
+    soft = (LOUD[:, :2].T / LOUD[:, :2].amax(dim=0).unsqueeze(1)) ** a
+    torch.testing.assert_close(found[1], soft[1])
+    assert found[0, 0] == (0 if a < 1 else pytest.approx(soft[0, 0].item(), rel=1e-3))
+    torch.testing.assert_close(found[0, 1:], soft[0, 1:])
+
+
+def test_a_label_that_the_model_holds_wrong_is_not_hardened(images) -> None:
+    said = torch.zeros(N, dtype=torch.long)
+    options = {"transition": LOUD, "strong": 0, "believe": 0, "fade": 1}
+    recipe = recipe_of(images, label_mask(said, K), **options)
+    recipe.step.fill_(5)
+    for p_out, stays in ((0.9, False), (0.99, True)):
+        p = torch.tensor([[p_out, *[(1 - p_out) / 3] * 3]])
+        found = recipe._taught(torch.arange(1), recipe.ruled_out[:1], p.log())
+        assert found[0].isfinite().all() == stays
+
+
+def test_what_was_learnt_by_heart_does_not_count_again(images) -> None:
+    """Before, targets ∝ p·L that the model repeats became p·L², p·L³, … to the end."""
+    said = torch.ones(N, dtype=torch.long)
+    recipe = recipe_of(images, label_mask(said, K), transition=LOUD, strong=0, believe=5, fade=5)
+    recipe.seen.fill_(1 / K)
+    p = torch.full((N, K), 1 / K)
+    for step in range(40):
+        recipe.step.fill_(step)
+        taught = recipe._taught(torch.arange(N), recipe.ruled_out, p.log())
+        p = (p.log() + taught).softmax(dim=1)
+        if step == 10:
+            then = p
+    torch.testing.assert_close(p, then)
 
 
 class Known(nn.Module):
@@ -179,26 +230,43 @@ class Plain(Views):
 def test_the_estimate_ends_at_the_counted_matrix(truth, monkeypatch) -> None:
     """A model that knows the classes, 20 epochs of EM: T is what was counted on spared items."""
     monkeypatch.setattr("noracle.learn.consistency.BELIEF", 1e-3)
+    # Chances that are all alike say as much with another T.
+    monkeypatch.setattr("noracle.learn.consistency.SCALES", [1.0])
     items, said, y = worlds(4000, truth)
     spared = torch.arange(4000) % 2 == 0
     views = Plain([0.5], [0.5])
-    recipe = Consistency(label_mask(said, K), views, spared=spared, strong=0)
-    recipe.scales.fill_(1)  # chances that are all alike say as much with another T
+    recipe = Consistency(label_mask(said, K), views, spared=spared, strong=0, delay=0)
     model = Known()
     for _ in range(20):
         with torch.no_grad():
             for start in range(0, 4000, 500):
                 recipe(model, items[start : start + 500], torch.arange(start, start + 500), None)
+        recipe.after_epoch(Team())
     counted = torch.zeros(K, K)
     counted.index_put_(
-        (torch.from_numpy(y)[spared], said[spared]), torch.ones(2000), accumulate=True
+        (torch.from_numpy(y)[~spared], said[~spared]), torch.ones(2000), accumulate=True
     )
     counted /= counted.sum(dim=1, keepdim=True)
-    torch.testing.assert_close(recipe.transition, counted, atol=0.015, rtol=0)
+    # The plain one is taken where labels are uniform: it is nearer to the truth than the counted.
+    near = counted if truth is BIASED else truth
+    torch.testing.assert_close(recipe.transition, near, atol=0.015, rtol=0)
     learnt = recipe.learnt()
     assert learnt.source == "estimated"
     assert learnt.is_learnt
     assert not learnt.oracle
+    before = recipe.transition.clone()
+    recipe.step.fill_(recipe.believe + 1)
+    recipe.predicted.zero_()
+    recipe.after_epoch(Team())
+    assert torch.equal(recipe.transition, before)  # where the evidence fades T stays
+
+
+def test_few_free_numbers_are_found_again() -> None:
+    T = plain_of(torch.tensor([[0.2, 0.5, 0.3], [0.6, 0.1, 0.3], [0.6, 0.3, 0.1]]))
+    torch.testing.assert_close(plain_of(T), T, atol=0.02, rtol=0)
+    torch.testing.assert_close(T.sum(dim=1), torch.ones(3))
+    uniform = torch.tensor(Transition.uniform(5).matrix).float()
+    torch.testing.assert_close(plain_of(uniform), uniform)
 
 
 class Bold(nn.Module):
@@ -228,11 +296,13 @@ def test_targets_of_a_model_that_is_too_sure_are_calmed() -> None:
     T = Transition.uniform(K)
     said = draw_ruled_out(y.numpy(), transition=T, rng=np.random.default_rng(0))
     mask, spared = label_mask(torch.from_numpy(said), K), torch.arange(n) % 2 == 0
-    recipe = Consistency(mask, Plain([0.5], [0.5]), spared=spared, strong=0)
-    recipe.tally.copy_(1e7 * torch.tensor(T.matrix))
+    options = {"strong": 0, "delay": 0, "believe": 0}
+    recipe = Consistency(mask, Plain([0.5], [0.5]), spared=spared, **options)
+    recipe.transition.copy_(torch.tensor(T.matrix))
     with torch.no_grad():
         for start in range(0, n, 1000):
             recipe(Bold(), items[start : start + 1000], torch.arange(start, start + 1000), None)
+    recipe.after_epoch(Team())
     assert recipe.temperature.item() == pytest.approx(3, rel=0.13)
 
 
@@ -259,7 +329,7 @@ def test_a_step_stays_on_the_device(images, how: str, views: str) -> None:
     with OnDevice():
         run._step(part, torch.arange(8))
     with pytest.raises(AssertionError, match="asks the device"), OnDevice():
-        recipe.scales[recipe.surprise.argmin()]
+        recipe.transition[recipe.seen.argmin()]
 
 
 def test_resumed_bit_for_bit(images, tmp_path) -> None:
@@ -271,7 +341,7 @@ def test_resumed_bit_for_bit(images, tmp_path) -> None:
             train(model, data, recipe, settings, checkpoint=file, progress=stop)
         except InterruptedError:
             return None
-        return [*model.parameters(), recipe.target, recipe.tally, recipe.transition]
+        return [*model.parameters(), recipe.target, recipe.predicted, recipe.transition]
 
     def fresh():
         return recipe_of(images, spared=torch.arange(N) % 3 == 0), network()
@@ -340,13 +410,13 @@ def test_an_estimate_starts_from_what_is_ruled_out_how_often(k: int) -> None:
     assert none.isfinite().all()
 
 
-def right_on_digits(T, seeds: range) -> float:
-    """Mean accuracy on the other digits after 900 with three labels each, 3 % wrong."""
+def right_on_digits(T, seeds: range, noise: float = 0.03) -> float:
+    """Mean accuracy on the other digits after 900 with three labels each, some wrong."""
     digits = pytest.importorskip("sklearn.datasets", reason="no scikit-learn").load_digits()
     from noracle.learn.classifier import ComplementaryClassifier
 
     images, y = (digits.images * 255 / 16).astype(np.uint8)[..., None], digits.target
-    truth, right = Transition.noisy(10, 0.03), []
+    truth, right = Transition.noisy(10, noise), []
     for seed in seeds:
         order, chance = np.random.default_rng(seed).permutation(len(y)), np.random.default_rng(seed)
         used, other = order[:900], order[1350:]
@@ -372,14 +442,18 @@ def right_on_digits(T, seeds: range) -> float:
 
 @pytest.mark.slow
 def test_labels_that_are_wrong_are_learnt_better_with_their_matrix() -> None:
-    assert right_on_digits("given", range(5)) > right_on_digits("uniform", range(5)) + 0.03
+    mask, estimated, given = (
+        right_on_digits(T, range(5)) for T in ("uniform", "estimated", "given")
+    )
+    assert given > mask + 0.1
+    assert estimated > mask + 0.03
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(reason="540 labels give too wild a T: it needs fewer free numbers")
-def test_labels_that_are_wrong_and_few_are_learnt_no_worse_with_an_estimated_matrix() -> None:
-    """With one seed it was better than the mask; over five it is worse."""
-    assert right_on_digits("estimated", range(5)) > right_on_digits("uniform", range(5)) - 0.01
+def test_uniform_labels_are_learnt_no_worse_with_an_estimated_matrix() -> None:
+    """Before, the estimate of 540 labels was too wild for them."""
+    right = [right_on_digits(T, range(5), noise=0) for T in ("uniform", "estimated")]
+    assert right[1] > right[0] - 0.01
 
 
 @pytest.mark.full

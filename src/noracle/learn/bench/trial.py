@@ -549,6 +549,7 @@ def _objective(
         if a.transition == "counted":
             T = torch.tensor(judge.transition.matrix)
         options: dict[str, Any] = {"delay": tenth, "ramp": tenth, "transition": T, "spared": spared}
+        options |= {"believe": 4 * tenth, "fade": 2 * tenth}
         recipe = Consistency(mask.to(judge.device), views, **options)
         judge.recipe = recipe if spared is not None else None
         return recipe, torch.arange(len(mask))
