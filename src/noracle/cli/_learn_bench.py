@@ -410,7 +410,7 @@ def bench(own: _BenchOptions, output: Output) -> None:
                 mine.append(found)
             tables += mine
             results += [*mine, *([RuleTable(tables=tuple(mine))] if len(mine) > 1 else [])]
-    trained = dataclasses.asdict(plan.training) | {"model": own.model or "by data"}
+    trained = plan.training.journal() | {"model": own.model or "by data"}
     head = {"schema": "study/1", "version": __version__, "journal": str(book)}
     said = {**head, "settings": trained, "tables": [one.to_dict() for one in tables]}
     title = "Learning from ruled-out labels"

@@ -874,3 +874,9 @@ def test_the_estimating_recipe_is_a_row(tmp_path) -> None:
             dataclasses.replace(training, holdout=0.0),
             device=CPU,
         )
+
+
+def test_a_journal_says_how_many_strong_views_only_where_they_are_not_two() -> None:
+    """Lines that were written before there was a choice still count."""
+    assert "strong" not in Training().journal()
+    assert Training(strong=1).journal() == {**Training().journal(), "strong": 1}

@@ -359,8 +359,7 @@ def study_rows(plan: StudyPlan, done: Results, *, data: str) -> list[StudyRow]:
 
 def same_study(data: TrialData, plan: StudyPlan) -> dict[str, Any]:
     """What must be equal for a line of a journal to count."""
-    training = json.loads(json.dumps(dataclasses.asdict(plan.training)))
-    return {**data.fingerprint(), "training": training}
+    return {**data.fingerprint(), "training": plan.training.journal()}
 
 
 def _run_all(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -376,6 +377,11 @@ def _digest(*parts: Any) -> str:
 class Training:
     """What all trials do in the same way; the defaults are the paper's.
 
+    Parameters
+    ----------
+    strong
+        Strong views of the recipe.
+
     Examples
     --------
     >>> Training(model="linear", batch_size=32).batch_size
@@ -395,10 +401,16 @@ class Training:
     flip: bool = True
     holdout: float = 0.1
     every: int = 5
+    strong: int = 2
 
     def __post_init__(self) -> None:
         holdout = ("holdout", 0 <= self.holdout < 1, "in [0, 1)")
         require_fields(self, holdout, ("every", self.every >= 1, "at least 1"))
+
+    def journal(self) -> dict[str, Any]:
+        """As a line of a journal says it; older lines say nothing of ``strong``."""
+        said = json.loads(json.dumps(dataclasses.asdict(self)))
+        return {name: value for name, value in said.items() if (name, value) != ("strong", 2)}
 
     def settings(self, trial: Trial) -> Settings:
         """For the training loop."""
@@ -549,7 +561,7 @@ def _objective(
         if a.transition == "counted":
             T = torch.tensor(judge.transition.matrix)
         options: dict[str, Any] = {"delay": tenth, "ramp": tenth, "transition": T, "spared": spared}
-        options |= {"believe": 4 * tenth, "fade": 2 * tenth}
+        options |= {"believe": 4 * tenth, "fade": 2 * tenth, "strong": judge.training.strong}
         recipe = Consistency(mask.to(judge.device), views, **options)
         judge.recipe = recipe if spared is not None else None
         return recipe, torch.arange(len(mask))
