@@ -105,12 +105,12 @@ def said(path: Path) -> Iterator[tuple[int, str]]:
 def faults(path: Path) -> tuple[str, ...]:
     """The banned phrases of a file, as lines to read."""
     name = path.relative_to(ROOT).as_posix()
+    banned = {k: v for k, v in BANNED.items() if k not in QUOTED.get(name, ())}
     return tuple(
         f"{name}:{start}: {match[0]!r}; write: {instead}"
-        for start, text in said(path)
-        for phrase, (pattern, instead) in BANNED.items()
-        if phrase not in QUOTED.get(name, ())
-        for match in re.finditer(pattern, re.sub(r"\s+", " ", text), re.IGNORECASE)
+        for start, text in ((start, re.sub(r"\s+", " ", text)) for start, text in said(path))
+        for pattern, instead in banned.values()
+        for match in re.finditer(pattern, text, re.IGNORECASE)
     )
 
 

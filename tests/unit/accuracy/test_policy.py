@@ -209,6 +209,7 @@ def test_answers_that_were_always_asked_fail_the_recorded_design() -> None:
     assert failed["hits"] == failed["routing"] == 10
 
 
+@pytest.mark.full
 def test_ask_again_after_no_fails_without_a_time_and_only_then() -> None:
     failed, seen = failures(lambda rng: targeted(World(rng), again=True), 10)
     assert failed["number of questions"] == seen["number of questions"] == 10

@@ -228,6 +228,7 @@ def test_scores_that_are_counted_win_as_much_as_scores_one_by_one(
         assert found == pytest.approx(alone.log_wealth(inside, lead=lead), abs=1e-9)
 
 
+@pytest.mark.full
 def test_limits_approach_the_normal_ones() -> None:
     """Bets that do not look at their wealth stay 1.39 times as wide."""
     rng = np.random.default_rng(4)

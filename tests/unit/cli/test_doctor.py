@@ -142,6 +142,7 @@ def test_an_installation_that_fails_is_told_with_the_line_of_pip(
     assert ended.code == 0  # nothing that every verb needs is broken
 
 
+@pytest.mark.full
 def test_an_installation_is_done_in_this_python(tmp_path: Path) -> None:
     """A library that lies on this disk is installed into a folder of the test."""
     source = tmp_path / "tiny"

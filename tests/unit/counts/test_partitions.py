@@ -641,6 +641,7 @@ def test_many_new_partitions_are_counted_together(tmp_path: Path, parts: list[Pa
         count_partitions(parts, n_classes=2, store=store)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("gone", [False, True])
 @pytest.mark.parametrize("step", [0, pytest.param(1, marks=pytest.mark.slow), 2])
 def test_a_change_among_partitions_that_were_counted_together(

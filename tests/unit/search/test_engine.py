@@ -297,6 +297,7 @@ def test_items_whose_requests_are_turned_down_are_counted_as_errored(tmp_path: P
     assert found.entries[0].fitness.counts["errored"] == errored
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("left", [4, 35])  # of 60 requests of the two finals
 def test_a_server_that_begins_to_turn_everything_down_gives_no_number(
     tmp_path: Path, left: int
@@ -342,6 +343,7 @@ class Broken(Listed):
         return Proposal(workflow=OTHER, problem="could not be repaired")
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("error", [WorkflowError("nodes must be a list"), None])
 def test_failed_proposals_are_entries_with_a_problem_and_three_in_a_row_pause_the_search(
     tmp_path: Path, error: Exception | None
@@ -360,6 +362,7 @@ def test_failed_proposals_are_entries_with_a_problem_and_three_in_a_row_pause_th
     assert ended.held_out is not None
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("generations", [1, 2])
 def test_a_designer_that_never_writes_a_workflow_opens_no_final_label(
     tmp_path: Path, generations: int
