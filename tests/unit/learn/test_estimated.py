@@ -185,6 +185,18 @@ def test_a_label_that_the_model_holds_wrong_is_not_hardened(images) -> None:
         assert found[0].isfinite().all() == stays
 
 
+@pytest.mark.parametrize("n_spared", [1, 2])
+def test_one_spared_item_is_enough_for_numbers(images, n_spared: int) -> None:
+    recipe = recipe_of(images, spared=torch.arange(N) < n_spared, believe=99)
+    model = network()
+    for _ in range(3):
+        recipe(model, images, torch.arange(N), None)
+        recipe.after_epoch(Team())
+    assert recipe.transition.isfinite().all()
+    torch.testing.assert_close(recipe.transition.sum(dim=1), torch.ones(K))
+    assert recipe.temperature >= 1
+
+
 def test_what_was_learnt_by_heart_does_not_count_again(images) -> None:
     """Before, targets ∝ p·L that the model repeats became p·L², p·L³, … to the end."""
     said = torch.ones(N, dtype=torch.long)
