@@ -14,10 +14,10 @@ from tests.service.worlds import PostgresServer
 from tests.unit.collect.service_world import SEAL
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _one_seal() -> Iterator[None]:
     """Projects that are sealed over HTTP or by the command line draw the same questions in every
-    run of the tests.
+    run of the tests; what comes after this folder seals as ever.
     """
     protocols = pytest.importorskip("noracle.collect.protocols")
     with pytest.MonkeyPatch.context() as patched:

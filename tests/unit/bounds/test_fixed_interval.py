@@ -59,7 +59,7 @@ def misses(law: str, n: int, worlds: int, tail: float = 0.1) -> tuple[int, int]:
     return int(np.sum(mean(law) < limits[:, 0])), int(np.sum(mean(law) > limits[:, 1]))
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("law", LAWS)
 def test_each_limit_misses_at_most_its_error(law: str) -> None:
     for count in misses(law, 60, 150):

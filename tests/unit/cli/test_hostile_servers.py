@@ -265,7 +265,7 @@ def test_there_are_more_than_forty() -> None:
     assert len(ACTS) >= 40
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize(("kind", "name", "act"), CASES, ids=[f"{k}{n}" for k, n, _ in CASES])
 def test_a_hostile_server_costs_time_within_the_limit_and_nothing_twice(
     noracle: Run,

@@ -495,6 +495,7 @@ def test_other_options_count_anew(tmp_path: Path) -> None:
     assert found == count_partitions([part], n_classes=3)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize(
     "step", [0, 2, 4, 6, *(pytest.param(s, marks=pytest.mark.slow) for s in (1, 3, 5))]
 )

@@ -318,6 +318,7 @@ def written(kind: str, folder: Path) -> Any:
     return str(path)
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("how", ["mean", "all", "any"])
 @pytest.mark.parametrize("kind", ["dict", "text", "pandas", "polars", "csv", "jsonl", "parquet"])
 def test_repeats_count_alike_on_every_engine(kind: str, how: Any, tmp_path: Path) -> None:
@@ -528,6 +529,7 @@ def test_the_command_line_takes_repeats(verb: str, tmp_path: Path) -> None:
     assert CliRunner().invoke(app, [*words, "most"]).exit_code == 2
 
 
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("how", ["mean", "all", "any"])
 @pytest.mark.parametrize("recorded", [False, True])
 def test_polars_counts_repeats_as_duckdb_does(how: Any, recorded: bool) -> None:

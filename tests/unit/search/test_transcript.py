@@ -160,7 +160,8 @@ def test_the_page_has_every_step_and_exchange_and_no_label_unless_asked(tmp_path
     assert "held out" in page
 
 
-@pytest.mark.parametrize("letter", ["x", "<", "𝔵", '"'])
+@pytest.mark.thin(2)
+@pytest.mark.parametrize("letter", ["<", "x", "𝔵", '"'])
 def test_the_page_stays_small_and_escapes_what_models_say(tmp_path: Path, letter: str) -> None:
     searched(tmp_path)
     hostile = "<img src=x onerror=alert(1)>\x00\x1b[2J\u202e" + letter * 20_000
