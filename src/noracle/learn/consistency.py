@@ -20,11 +20,12 @@ was ruled out twice says more than once. The loss of the ruled-out classes is
 keeps its class in the target, in proportion. With uniform T and no noise L is 1 on the classes that
 remain and 0 on the others: the hard mask, bit for bit.
 
-Such evidence can be learnt by heart: what was taught p·L once is taught p·L² next, and an item ends
-in the class that makes its label likeliest. A hard mask says the same twice as once. So the evidence
-fades, L^a with a from 1 to 0, and what then remains is hard: a class is out that was ruled out by a
-label to be relied on (T[k, k] at most a fifth of what column k has on average), unless the model
-holds that label to be wrong. Where no label can be relied on, views go on alone.
+Such evidence can be learnt by heart: the loss of a label falls until its item is in the class that
+makes the label likeliest, whatever the item shows, and targets ∝ p·L follow (L counts again once p
+has learnt it). A hard mask has nothing more to say once its class is out. So the evidence fades,
+L^a with a from 1 to 0, and what then remains is hard: a class is out that was ruled out by a label
+to be relied on (T[k, k] at most a fifth of what column k has on average), unless the model holds
+that label to be wrong. Where no label can be relied on, views go on alone.
 
 T may be estimated while the model learns, until the evidence fades. After every epoch it maximises
 Π_i Σ_j p_ij^(1/τ) L_ij (EM) over the items that are trained on, with what was ruled out where each
@@ -74,7 +75,7 @@ SHARES = (0, 0.25, 0.5, 0.75, 1)
 """Mixtures of a T with few free numbers and the likeliest that are tried."""
 SCALES = [2 ** (i / 4) for i in range(13)]
 """Temperatures that are tried. None makes targets sharper than predictions: with few labels that
-fixes mistakes for good.
+can fix mistakes for good.
 """
 
 

@@ -198,7 +198,7 @@ def test_one_spared_item_is_enough_for_numbers(images, n_spared: int) -> None:
 
 
 def test_what_was_learnt_by_heart_does_not_count_again(images) -> None:
-    """Before, targets ∝ p·L that the model repeats became p·L², p·L³, … to the end."""
+    """Targets ∝ p·L that a model repeats would become p·L², p·L³, … to the end."""
     said = torch.ones(N, dtype=torch.long)
     recipe = recipe_of(images, label_mask(said, K), transition=LOUD, strong=0, believe=5, fade=5)
     recipe.seen.fill_(1 / K)
