@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from noracle.errors import require, require_evidence, require_rows
 
-View = Literal["none", "weak", "strong"]
+View = Literal["none", "weak", "strong", "crop"]
 
 
 class Views(nn.Module):
@@ -69,12 +69,13 @@ class Views(nn.Module):
     @torch.no_grad()
     def forward(self, images: Tensor, kind: View = "none") -> Tensor:
         """One view of every image as floats (B, C, H, W)."""
-        if kind == "strong":
-            return strong_view(images, 1 / self.sd, -self.mean / self.sd, flip=self.flip)
+        if kind in ("strong", "crop"):
+            how: dict[str, Any] = {"flip": self.flip, "crop": kind == "crop"}
+            return strong_view(images, 1 / self.sd, -self.mean / self.sd, **how)
         if kind == "weak":
             images = weak_view(images, pad=self.pad, flip=self.flip)
         else:
-            require(kind == "none", f"kind must be none, weak or strong; got {kind!r}.")
+            require(kind == "none", f"kind must be none, weak, strong or crop; got {kind!r}.")
         x = torch.sub(images.permute(0, 3, 1, 2), 255 * self.mean).mul_(1 / (255 * self.sd))
         return x.contiguous(memory_format=torch.channels_last)
 
@@ -101,9 +102,13 @@ def strong_view(
     *,
     flip: bool = True,
     cut: float = 0.5,
+    crop: bool = False,
 ) -> Tensor:
     """Flip, turn, scale, shear and shift; change brightness, contrast and saturation; cut out a
     square. Floats 0 to 1, times ``scale`` plus ``shift`` of each channel.
+
+    With ``crop`` the view is a part of the image, a fifth of its area or more, and nothing is cut
+    out of it; one in five is grey, and where there are three channels hues are turned.
 
     The changes of place are one affine map of coordinates (borders are mirrored). Those of colour
     are one affine map of an image's colours: with brightness b, contrast c about the mean m of the
@@ -116,11 +121,13 @@ def strong_view(
     scale = torch.ones(channels, 1, 1, device=device) if scale is None else scale
     shift = torch.zeros_like(scale) if shift is None else shift
     with torch.autocast(device.type, enabled=False):
-        x = _recolour(images, scale, shift).reshape(b, channels, h, w)
-        maps = _maps(b, flip, device)
+        x = _recolour(images, scale, shift, crop=crop).reshape(b, channels, h, w)
+        maps = _crops(b, flip, device) if crop else _maps(b, flip, device)
         grid = functional.affine_grid(maps, [b, channels, h, w], align_corners=False)
         x = functional.grid_sample(x, grid, padding_mode="reflection", align_corners=False)
         x = torch.clamp(x, shift, scale + shift)
+    if crop:
+        return x.contiguous(memory_format=torch.channels_last)
     out = torch.empty_like(x, memory_format=torch.channels_last)
     return torch.where(_holes(b, h, w, cut, device), 0.5 * scale + shift, x, out=out)
 
@@ -129,7 +136,7 @@ def _uniform(b: int, low: float, high: float, device: torch.device) -> Tensor:
     return torch.empty(b, device=device).uniform_(low, high)
 
 
-def _recolour(images: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+def _recolour(images: Tensor, scale: Tensor, shift: Tensor, *, crop: bool = False) -> Tensor:
     """(B, C, H·W) colours; the map of each image is a matrix over the channels and an offset."""
     b, channels, device = len(images), images.shape[3], images.device
     flat = images.flatten(1, 2).transpose(1, 2).float()
@@ -137,6 +144,9 @@ def _recolour(images: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
     bright, contrast, saturation = _uniform(3 * b, 0.5, 1.5, device).reshape(3, b)
     gain = (bright * contrast / 255)[:, None, None]
     own = torch.eye(channels, device=device) * saturation[:, None, None]
+    if crop:
+        saturation = saturation * (torch.rand(b, device=device) < 0.8)
+        own = _hues(b, channels, device) * saturation[:, None, None]
     matrix = gain * (own + (1 - saturation[:, None, None]) / channels) * scale.squeeze(2)
     offset = (bright * (1 - contrast) * mean)[:, None, None] * scale.squeeze(2) + shift.squeeze(2)
     return torch.baddbmm(offset, matrix, flat)
@@ -149,6 +159,28 @@ def _maps(b: int, flip: bool, device: torch.device) -> Tensor:
     cos, sin = angle.cos() * zoom, angle.sin() * zoom
     side = 1 - 2 * (torch.rand(b, device=device) < 0.5 * flip).float()
     return torch.stack([cos * side, (shear - sin) * side, dx, sin, cos, dy], dim=1).reshape(b, 2, 3)
+
+
+def _crops(b: int, flip: bool, device: torch.device) -> Tensor:
+    """(B, 2, 3) maps of coordinates to a part of the image."""
+    side, shape = _uniform(b, 0.2, 1, device).sqrt(), _uniform(b, 0.75, 4 / 3, device).sqrt()
+    wide, high = (side * shape).clamp(max=1), (side / shape).clamp(max=1)
+    dx, dy = _uniform(2 * b, -1, 1, device).reshape(2, b)
+    facing = 1 - 2 * (torch.rand(b, device=device) < 0.5 * flip).float()
+    none = torch.zeros(b, device=device)
+    rows = [wide * facing, none, dx * (1 - wide), none, high, dy * (1 - high)]
+    return torch.stack(rows, dim=1).reshape(b, 2, 3)
+
+
+def _hues(b: int, channels: int, device: torch.device) -> Tensor:
+    """(B, C, C) turns of up to 36° about the greys; of three channels only."""
+    own = torch.eye(channels, device=device).repeat(b, 1, 1)
+    if channels != 3:
+        return own
+    angle = _uniform(b, -math.pi / 5, math.pi / 5, device)[:, None, None]
+    ahead = torch.eye(3, device=device).roll(1, 0)
+    across = (ahead - ahead.T) / math.sqrt(3)
+    return angle.cos() * own + (1 - angle.cos()) / 3 + angle.sin() * across
 
 
 def _holes(b: int, h: int, w: int, cut: float, device: torch.device) -> Tensor:

@@ -100,7 +100,7 @@ def _to_input(state: dict[str, Any] | None) -> nn.Module | None:
 
 
 RECIPE_OPTIONS = (
-    *("strong", "weight", "delay", "ramp", "believe", "fade"),
+    *("strong", "weight", "delay", "ramp", "contrast"),
     *("prior", "label_views", "flip", "pad"),
 )
 
@@ -121,7 +121,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     loss, loss_options
         A row of the table of losses, and its options: ``beta`` and ``q`` of the ure rows, ``prior``
         (class shares) of scarce. With recipe consistency the options are its own: strong, weight,
-        delay, ramp, believe, fade, prior, label_views, flip, pad.
+        delay, ramp, prior, label_views, flip, pad, and contrast: epochs in which images alone
+        teach, before the labels (0 with uniform T, else as many as ``epochs``).
     transition
         ``"uniform"``; a matrix whose rows and columns follow the sorted classes; a
         :class:`Transition`, which knows whether true labels were seen; or ``"anchors"``: T is first
@@ -290,7 +291,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         if given is None:
             with show_progress("anchors", self.epochs, shown=self.verbose) as progress:
                 given = fit.estimate_transition(rows, seeds=seeds[2:5], progress=progress)
-        with show_progress("training", self.epochs, shown=self.verbose) as progress:
+        epochs = fit.contrast(given) + self.epochs
+        with show_progress("training", epochs, shown=self.verbose) as progress:
             options: dict[str, Any] = {"seed": seeds[1], "progress": progress, "prior": prior}
             model, context, history = fit.run(loss, given, rows, held=held, **options)
         self.classes_ = labels.classes

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from noracle.errors import ArgumentError, EvidenceError, require, require_evidence, require_rows
 from noracle.learn.batches import Batches, Items, Views, as_model, as_tensor
-from noracle.learn.consistency import BELIEF, Consistency
+from noracle.learn.consistency import BELIEF, Recipe
 from noracle.learn.loop import PlainObjective, all_logits, read_checkpoint, train
 from noracle.learn.losses import (
     Context,
@@ -461,58 +461,95 @@ class ModelFit:
         own = None if weight is None else weight[used]
         context = _context(loss, transition, table[used], own, prior).to(self.device)
         data = Batches(items=items, labels=table, weight=weight)
-        whole = np.arange(len(data)) if len(data) == self.items.shape[0] else rows
-        spared = torch.from_numpy(np.isin(whole, held)) if self.estimated else None
-        counts = torch.from_numpy(self.labels.counts[whole])
-        objective, data = self._objective(loss, context, data, counts, spared)
-        recipe = objective
         file = self.checkpoint
+        mark = self._mark(loss, transition, own_rows)
         if file is not None:
             file = file.with_name(file.name + stage)
-            objective = Marked(objective, self._mark(loss, transition, own_rows))
-            _same_mark(file, objective.mark)
+            for known in (file, *sorted(file.parent.glob(f"{file.name}.round*"))):
+                _same_mark(known, mark)
         validate = None
-        if spared is not None:
-            validate = self._validate_estimated(loss, recipe, held)
+        if self.estimated:
+            believed = [transition]
+            validate = self._validate_estimated(loss, believed, held)
         elif len(held):
             validate = self._validate(loss, context, held)
         patience = self.settings.patience if len(held) else None
         settings = dataclasses.replace(self.settings, seed=seed, patience=patience)
-        options: dict[str, Any] = {"validate": validate, "checkpoint": file, "progress": progress}
-        history = train(model, data, objective, settings, **options)
-        if spared is not None:
-            context = loss.make_context(self._likeliest(model, recipe, held)).to(self.device)
+        options: dict[str, Any] = {"validate": validate, "progress": progress}
+
+        def wrap(objective: nn.Module) -> nn.Module:
+            return objective if file is None else Marked(objective, mark)
+
+        if self.recipe == "consistency":
+            whole = np.arange(len(data)) if len(data) == self.items.shape[0] else rows
+            recipe = self._recipe(model, context, data, whole, held, settings)
+            recipe.checkpoint, recipe.wrap = file, wrap
+            if self.estimated:
+                recipe.heard = believed.append
+            history = recipe.run(**options)
+        else:
+            objective, data = self._objective(loss, context, data)
+            history = train(model, data, wrap(objective), settings, checkpoint=file, **options)
+        if self.estimated:
+            likeliest = self._likeliest(model, believed[-1], held)
+            context = loss.make_context(likeliest).to(self.device)
         return model, context, history
 
-    def _objective(
-        self, loss: Loss, context: Context, data: Batches, counts: Tensor, spared: Tensor | None
-    ) -> tuple[nn.Module, Batches]:
-        mask = data.labels[:, :-1].contiguous()
-        if self.recipe == "consistency":
-            options = dict(self.recipe_options)
-            views = copy.deepcopy(self.prepare)
-            if not isinstance(views, Views):
-                rule = "recipe consistency must have images of uint8 (n, height, width, channels)"
-                raise ArgumentError(f"{rule}; got other items.")
-            steps = self.settings.epochs * max(1, len(data) // self.settings.batch_size)
-            views.flip, views.pad = bool(options.pop("flip", True)), int(options.pop("pad", 4))
-            options.setdefault("delay", min(1000, steps // 10))
-            options.setdefault("ramp", max(1, min(5000, steps // 3)))
-            options.setdefault("believe", 2 * steps // 5)
-            options.setdefault("fade", max(1, steps // 5))
-            if options.get("prior") is not None:
-                options["prior"] = torch.as_tensor(options["prior"])
-            if not context.transition.is_uniform:
-                rule = "label must not come with recipe consistency and a T that is not uniform"
-                require(not data.labels[:, -1].any(), f"{rule}; got some.")
-                options["transition"] = torch.tensor(context.transition.matrix)
-            if spared is not None or not context.transition.is_uniform:
-                mask = torch.where(data.labels[:, -1:], mask, counts)
-            recipe = Consistency(mask.to(self.device), views, spared=spared, **options)
-            return recipe, dataclasses.replace(data, labels=torch.arange(len(data)))
+    def contrast(self, T: Transition | None) -> int:
+        """Epochs in which images alone teach; by default as many as others where labels may be wrong."""
+        if self.recipe != "consistency":
+            return 0
+        plain = T is not None and T.is_uniform and not self.estimated
+        found = int(self.recipe_options.get("contrast", 0 if plain else self.settings.epochs))
+        require(found >= 0, f"contrast must be at least 0; got {found}.")
+        return found
+
+    def _recipe(
+        self,
+        model: nn.Module,
+        context: Context,
+        data: Batches,
+        whole: Rows,
+        held: Rows,
+        settings: Settings,
+    ) -> Recipe:
+        """The recipe for these rows; labels of the held ones teach nothing."""
+        own, T = dict(self.recipe_options), context.transition
+        options = {name: value for name, value in own.items() if name != "contrast"}
+        views, mask = copy.deepcopy(self.prepare), data.labels[:, :-1].contiguous()
+        if not isinstance(views, Views):
+            rule = "recipe consistency must have images of uint8 (n, height, width, channels)"
+            raise ArgumentError(f"{rule}; got other items.")
+        steps = settings.epochs * max(1, len(data) // settings.batch_size)
+        views.flip, views.pad = bool(options.pop("flip", True)), int(options.pop("pad", 4))
+        options.setdefault("delay", min(1000, steps // 10))
+        options.setdefault("ramp", max(1, min(5000, steps // 3)))
+        if options.get("prior") is not None:
+            options["prior"] = torch.as_tensor(options["prior"])
+        if self.estimated or not T.is_uniform:
+            rule = "label must not come with recipe consistency and a T that is not uniform"
+            require(not data.labels[:, -1].any(), f"{rule}; got some.")
+            mask = torch.from_numpy(self.labels.counts[whole])
+        if self.estimated:
+            mask[torch.from_numpy(np.isin(whole, held))] = 0
+        if data.weight is not None:
+            mask = mask * (data.weight > 0).unsqueeze(1)
+        return Recipe(
+            model=model,
+            items=data.items,
+            views=views,
+            ruled_out=mask.to(self.device),
+            settings=settings,
+            transition=None if self.estimated else torch.tensor(T.matrix),
+            contrast=self.contrast(T),
+            options=options,
+            weight=data.weight,
+        )
+
+    def _objective(self, loss: Loss, context: Context, data: Batches) -> tuple[nn.Module, Batches]:
         if loss.name in EXACT or not data.labels[:, -1].any():
             plain = PlainObjective(loss, context, self.prepare)
-            return plain, dataclasses.replace(data, labels=mask)
+            return plain, dataclasses.replace(data, labels=data.labels[:, :-1].contiguous())
         return MixedObjective(loss, context, self.prepare), data
 
     def _validate(self, loss: Loss, context: Context, held: Rows) -> Callable[[nn.Module], float]:
@@ -526,24 +563,24 @@ class ModelFit:
         return score
 
     def _validate_estimated(
-        self, loss: Loss, recipe: Any, held: Rows
+        self, loss: Loss, believed: Sequence[Transition], held: Rows
     ) -> Callable[[nn.Module], float]:
         """SCEL at the best temperature, with T as it is at the time."""
         counts = torch.from_numpy(self.labels.counts[held])
 
         def score(model: nn.Module) -> float:
             logits = all_logits(model, Chosen(self.items, held), prepare=self.prepare).float()
-            return -best_scel(logits, counts, loss.make_context(recipe.learnt()))[0]
+            return -best_scel(logits, counts, loss.make_context(believed[-1]))[0]
 
         return score
 
-    def _likeliest(self, model: nn.Module, recipe: Any, held: Rows) -> Transition:
+    def _likeliest(self, model: nn.Module, T: Transition, held: Rows) -> Transition:
         """T for the finished model, its chances at the best temperature."""
         logits = all_logits(model, Chosen(self.items, held), prepare=self.prepare).float()
         counts, loss = torch.from_numpy(self.labels.counts[held]), get_loss("fwd")
-        scale = best_scel(logits, counts, loss.make_context(recipe.learnt()))[1]
+        scale = best_scel(logits, counts, loss.make_context(T))[1]
         chances = (logits / scale).double().softmax(dim=1).numpy()
-        about = {"expected": recipe.learnt().matrix, "belief": BELIEF}
+        about: dict[str, Any] = {"expected": T.matrix, "belief": BELIEF}
         return likeliest_transition(chances, self.labels.codes[held], **about)[0]
 
     def estimate_transition(
@@ -615,10 +652,10 @@ def _context(loss: Loss, T: Transition, table: Tensor, weight: Weights, prior: A
     return loss.make_context(T, ruled_out=said, weight=each, prior=prior)
 
 
-def _same_mark(file: Path, mark: Tensor) -> None:
+def _same_mark(file: Path, mark: bytes) -> None:
     state = read_checkpoint(file, same={})
     found = None if state is None else state.get("whole", {}).get("objective.mark")
-    same = state is None or (found is not None and torch.equal(found, mark.cpu()))
+    same = state is None or (found is not None and bytes(found.tolist()) == mark)
     rule = "checkpoint must come from the same items, labels, loss and transition"
     remedy = "Remove it or name another file."
     require(same, f"{rule}; got {file} of another fit. {remedy}")

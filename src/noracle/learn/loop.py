@@ -587,8 +587,8 @@ def train(
     checkpoint
         A file that is written after every epoch and read at the start where it exists.
     checkpoint_seconds
-        How old the file must be to be written again: with short epochs of a large model, writing
-        takes as long as training.
+        How old the file must be to be written again before the end: with short epochs of a large
+        model, writing takes as long as training.
     progress
         Called after every epoch with its number and its row of the history. What it raises ends the
         training, with a checkpoint of this epoch.
@@ -634,7 +634,8 @@ def train(
             if validate is not None:
                 row["score"] = run.score(validate)
             run.history.rows.append(row)
-            run.save(checkpoint, epoch + 1, checkpoint_seconds)
+            last = epoch + 1 == settings.epochs
+            run.save(checkpoint, epoch + 1, 0.0 if last else checkpoint_seconds)
             if progress is not None and team.rank == 0:
                 try:
                     progress(epoch + 1, row)

@@ -179,7 +179,7 @@ def test_a_strong_view_takes_few_passes_over_the_pixels() -> None:
 
 
 def test_faults_are_named() -> None:
-    with pytest.raises(ArgumentError, match="kind must be none, weak or strong; got 'odd'"):
+    with pytest.raises(ArgumentError, match="kind must be none, weak, strong or crop; got 'odd'"):
         Views([0.5], [0.5])(images(c=1), "odd")
     with pytest.raises(ArgumentError, match="sd positive"):
         Views([0.5], [0.0])
@@ -189,3 +189,35 @@ def test_faults_are_named() -> None:
 
 def test_a_constant_channel_has_a_positive_deviation() -> None:
     assert Views.of(torch.zeros(3, 2, 2, 1, dtype=torch.uint8)).sd.min() > 0
+
+
+def test_a_crop_is_a_part_of_the_image_with_other_colours() -> None:
+    """A red left half and a blue right half: parts of every share, greys in a fifth, hues turned."""
+    images = torch.zeros(2000, 16, 16, 3, dtype=torch.uint8)
+    images[:, :, :8, 0], images[:, :, 8:, 2] = 200, 200
+    torch.manual_seed(0)
+    views = strong_view(images, crop=True)
+    assert views.shape == (2000, 3, 16, 16)
+    assert views.min() >= 0
+    assert views.max() <= 1
+    grey = (views - views.mean(dim=1, keepdim=True)).abs().amax(dim=(1, 2, 3)) < 1e-3
+    assert 0.16 < grey.float().mean() < 0.25
+    edge = (views[:, :, 0, 1:] - views[:, :, 0, :-1]).abs().sum(dim=1)
+    seen = edge.amax(dim=1) > 0.05
+    assert 0.6 < seen.float().mean() < 0.95  # where it is one half alone there is no edge
+    place = edge[seen].argmax(dim=1).float()
+    assert place.min() < 2
+    assert place.max() > 12
+    red = views[:, 0, :, 0].mean(dim=1) > views[:, 2, :, 0].mean(dim=1)
+    assert 0.4 < red[seen & ~grey].float().mean() < 0.6  # mirrored or not
+    green = views[~grey][:, 1].amax(dim=(1, 2))
+    assert green.max() > 0.2  # a turned hue has what neither had
+
+
+def test_a_crop_keeps_greys_and_takes_any_number_of_channels() -> None:
+    images = torch.full((64, 8, 8, 3), 128, dtype=torch.uint8)
+    views = strong_view(images, crop=True)
+    torch.testing.assert_close(views, views[:, :1].expand(-1, 3, -1, -1), atol=1e-5, rtol=0)
+    for channels in (1, 2, 4):
+        shown = strong_view(torch.zeros(3, 8, 8, channels, dtype=torch.uint8), crop=True)
+        assert shown.shape == (3, channels, 8, 8)

@@ -27,7 +27,7 @@ import torch
 from torch import nn
 from noracle.learn import loop as run
 from noracle.learn.batches import Views
-from noracle.learn.consistency import Consistency
+from noracle.learn.consistency import Consistency, Recipe
 from noracle.learn.loop import Batches, Settings, all_logits, plain_objective, train
 from noracle.learn.losses import get_loss, label_mask
 from noracle.learn.models import make_model
@@ -65,12 +65,12 @@ settings = Settings(epochs=5, batch_size=16, average=0.9, patience=2)
 history = train(model, Batches(items=images, labels=torch.arange(71)), recipe, settings, validate=lambda m: next(scores))
 end |= {"net": model.state_dict(), "recipe": recipe.state_dict(), "epochs": len(history.rows)}
 
-# T and a temperature that are estimated on the way.
-spared = torch.arange(71) % 3 == 1
-recipe = Consistency(label_mask(torch.arange(71) % 3, 3), Views.of(images), delay=0, ramp=4, spared=spared)
-net = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
-train(net, Batches(items=images, labels=torch.arange(71)), recipe, Settings(epochs=3, batch_size=16))
-end["estimated"] = {**net.state_dict(), **recipe.state_dict()}
+# All steps, with a T that is estimated on the way.
+model = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 3))
+own = Recipe(model=model, items=images, views=Views.of(images), ruled_out=label_mask(torch.arange(71) % 3, 3),
+             settings=Settings(epochs=3, batch_size=16), contrast=2)
+own.run()
+end["estimated"] = {**model.state_dict(), "T": own.start_head()[0]}
 torch.save(end, folder / f"end{rank}of{os.environ['WORLD_SIZE']}.pt")
 """
 
@@ -110,7 +110,7 @@ def test_both_processes_end_with_the_same_bits(ends) -> None:
     (first, second), _, _ = ends
     for part in ("linear", "net", "recipe", "estimated"):
         assert same(first[part], second[part]), part
-    T = first["estimated"]["transition"]
+    T = first["estimated"]["T"]
     torch.testing.assert_close(T.sum(dim=1), torch.ones(3))
     assert (T - T.mean(dim=0)).abs().max() > 1e-3
     assert first["loss"] == second["loss"]

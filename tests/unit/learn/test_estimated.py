@@ -12,7 +12,17 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from noracle.errors import ArgumentError, EvidenceError  # noqa: E402
 from noracle.learn.batches import Batches, ItemBlock, Views  # noqa: E402
-from noracle.learn.consistency import SOFT, Consistency, evidence, plain_of, start_of  # noqa: E402
+from noracle.learn.consistency import (  # noqa: E402
+    ALIKE,
+    EVEN,
+    Consistency,
+    Contrast,
+    Neighbours,
+    Recipe,
+    evidence,
+    neighbours,
+    start_of,
+)
 from noracle.learn.labels import draw_ruled_out  # noqa: E402
 from noracle.learn.loop import ModelWithObjective, Run, Settings, Team, train  # noqa: E402
 from noracle.learn.losses import label_mask  # noqa: E402
@@ -27,6 +37,12 @@ BIASED = torch.tensor(
         [0.2, 0.2, 0.55, 0.05],
     ]
 )
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """The last layer is not trained to the end."""
+    monkeypatch.setattr("noracle.learn.consistency.STEPS", 40)
 
 
 @pytest.fixture
@@ -74,7 +90,7 @@ def test_without_noise_uniform_labels_are_the_hard_mask_bit_for_bit(
     T = torch.tensor(Transition.uniform(K).matrix) if given else None
     found = {}
     for made in (Consistency, AsItWas):
-        steps = {"delay": 2, "ramp": 3, "believe": 4, "fade": 2}
+        steps = {"delay": 2, "ramp": 3}
         recipe = made(label_mask(said, K), Views.of(images), **steps, transition=T)
         model = network()
         data = Batches(items=images, labels=torch.arange(N))
@@ -93,40 +109,68 @@ def test_noise_that_vanishes_ends_in_the_hard_mask() -> None:
         assert (soft - hard).abs().max() <= 2 * noise
 
 
-def test_the_loss_and_the_targets_are_the_formulas(images) -> None:
-    """-log Σ p_j L_ij, L the product of T over an item's labels, and posteriors ∝ p_j L_ij."""
-    said = torch.tensor([[0, 1], [2, -1], [-1, -1]] + [[3, -1]] * (N - 3))
-    recipe = recipe_of(images, label_mask(said, K), transition=BIASED, strong=0, delay=9)
-    p = torch.tensor([0.1, 0.2, 0.3, 0.4])
+HELD = torch.tensor([0.1, 0.2, 0.3, 0.4])
+
+
+def constant(p: torch.Tensor = HELD) -> nn.Module:
+    """Says these chances of everything."""
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, K))
     with torch.no_grad():
         model[1].weight.zero_()
         model[1].bias.copy_(p.log())
-    got = recipe(model, images[:3], torch.arange(3), None).item()
-    L = torch.stack([BIASED[:, 0] * BIASED[:, 1], BIASED[:, 2], torch.ones(K)])
-    top = L.amax(dim=1)
-    losses = -((p * L).sum(dim=1) / top).log() * torch.tensor([3 / 2, 3.0, 3.0])
-    assert got == pytest.approx(SOFT * losses.mean().item(), rel=1e-5)
-    posterior = p * L / recipe.seen
-    expected = posterior / posterior.sum(dim=1, keepdim=True)
-    torch.testing.assert_close(recipe.target[:3], expected)
-    assert recipe.target[1, 2] > 0.02  # a label may be wrong: its class stays
+    return model
 
 
-@pytest.mark.parametrize("spares", [False, True])
-def test_gradient_is_that_of_differences(images, spares) -> None:
-    spared = torch.arange(N) % 4 == 0 if spares else None
+def test_the_mask_leaves_out_what_the_model_holds_wrong(images) -> None:
+    """-log of what is left, and targets ∝ p there. Of "not 3" 0.4·T[3, 3] is most: it is wrong."""
+    said = torch.tensor([[0, 1], [2, -1], [-1, -1], [3, -1]] + [[0, -1]] * (N - 4))
+    T = torch.tensor(
+        [[0.1, 0.8, 0.1, 0.0], [0.8, 0.0, 0.15, 0.05], [0.5, 0.4, 0.0, 0.1], [0.3] * 4]
+    )
+    T = T / T.sum(dim=1, keepdim=True)
+    recipe = recipe_of(images, label_mask(said, K), transition=T, strong=0, delay=9)
+    got = recipe(constant(), images[:4], torch.arange(4), None).item()
+    left = torch.tensor([[0, 0, 1, 1], [1, 1, 0, 1], [1, 1, 1, 1], [0, 1, 1, 1.0]])  # T[0, 3] is 0
+    losses = -(HELD * left).sum(dim=1).log() * torch.tensor([3 / 2, 3.0, 3.0, 3.0])
+    assert got == pytest.approx(losses.mean().item(), rel=1e-5)
+    expected = HELD * left / recipe.seen
+    torch.testing.assert_close(recipe.target[:4], expected / expected.sum(dim=1, keepdim=True))
+
+
+def test_labels_never_rule_out_all_classes(images) -> None:
+    """What three labels leave cannot be by T, which does not say which of them is wrong."""
+    said, T = torch.arange(K - 1).repeat(N, 1), torch.full((K, K), 1 / K)
+    T[3] = torch.tensor([0, 0.4, 0.3, 0.3])
+    recipe = recipe_of(images, label_mask(said, K), transition=T)
+    assert recipe(network(), images, torch.arange(N), None).isfinite()
+    assert recipe.target.isfinite().all()
+
+
+def objective_of(how: str, images, model: nn.Module) -> nn.Module:
+    views, mask = Views.of(images), label_mask(torch.arange(N) % K, K)
+    with torch.random.fork_rng():
+        torch.manual_seed(4)
+        if how == "contrast":
+            return Contrast(model, views)
+        if how == "posteriors":
+            start = evidence(mask, BIASED).log_softmax(dim=1)
+            return recipe_of(images, 0 * mask.int(), start=start, fixed=True, strong=1)
+        return recipe_of(images, mask, transition=BIASED)
+
+
+@pytest.mark.parametrize("how", ["mask", "posteriors", "contrast"])
+def test_gradient_is_that_of_differences(images, how: str) -> None:
     model = network()
     first = model[1].weight
 
     def loss(change: float) -> torch.Tensor:
-        recipe = recipe_of(images, transition=BIASED, spared=spared)
-        recipe.target.copy_(torch.rand(N, K, generator=torch.Generator().manual_seed(1)).softmax(1))
-        recipe.step.fill_(5)
+        objective = objective_of(how, images, model)
+        if how == "mask":
+            objective.step.fill_(5)
         with torch.no_grad():
             first[3, 7] += change
         torch.manual_seed(2)
-        found = recipe(model, images, torch.arange(N), None)
+        found = objective(model, images, torch.arange(N), None)
         with torch.no_grad():
             first[3, 7] -= change
         return found
@@ -136,92 +180,87 @@ def test_gradient_is_that_of_differences(images, spares) -> None:
     assert first.grad[3, 7].item() == pytest.approx(slope, rel=0.02, abs=2e-4)
 
 
-def test_labels_of_spared_items_teach_nothing(images) -> None:
-    """With other labels on spared items the same gradients, and the same likeliest T."""
-    spared, grads, matrices = torch.arange(N) < 8, [], []
-    for shift in (0, 1):
-        said = torch.where(spared, (torch.arange(N) + shift) % K, torch.arange(N) % K)
-        recipe = recipe_of(images, label_mask(said, K), transition=BIASED, spared=spared)
-        recipe.transition.copy_(BIASED)
-        recipe.start.copy_(BIASED)  # columns begin as frequent as all labels have them
-        recipe.target.fill_(1 / K)
-        model = network()
-        torch.manual_seed(3)
-        recipe(model, images, torch.arange(N), None).backward()
-        grads.append(model[1].weight.grad)
-        matrices.append(recipe._likeliest(recipe.predicted[8:], recipe.ruled_out[8:].float()))
-        torch.testing.assert_close(matrices[-1].sum(dim=1), torch.ones(K))
-    assert torch.equal(*grads)
-    assert torch.equal(*matrices)
+def test_fixed_targets_are_cross_entropy_and_stay(images) -> None:
+    start = evidence(label_mask(torch.arange(N) % K, K), BIASED).log_softmax(dim=1)
+    options = {"start": start, "fixed": True, "weight": 1.0, "strong": 2}
+    recipe = recipe_of(images, torch.zeros(N, K), **options)
+    got = recipe(constant(), images[:5], torch.arange(5), None).item()
+    assert got == pytest.approx(-(start[:5].exp() @ HELD.log()).mean().item(), rel=1e-5)
+    torch.testing.assert_close(recipe.target, start.exp())
 
 
-LOUD = torch.tensor(  # a label "not 0" can be relied on, "not 1" says less
-    [[0.01, 0.49, 0.3, 0.2], [0.4, 0.15, 0.3, 0.15], [0.4, 0.3, 0.01, 0.29], [0.4, 0.3, 0.29, 0.01]]
-)
+def test_contrast_is_the_formula(images) -> None:
+    class Fixed(Views):
+        def forward(self, given, kind="none"):
+            assert kind == "crop"
+            self.times = getattr(self, "times", 0) + 1
+            return given.permute(0, 3, 1, 2).float() / 255 + 0.1 * self.times
+
+    model, views = network(), Fixed([0.5], [0.5])
+    objective = Contrast(model, views, temperature=0.5)
+    got = objective(model, images[:6], torch.arange(6), None).item()
+    x = torch.cat([images[:6].permute(0, 3, 1, 2).float() / 255 + 0.1 * t for t in (1, 2)])
+    with torch.no_grad():
+        z = objective.head(model[:3](x))
+    z = z / z.norm(dim=1, keepdim=True)
+    losses = []
+    for i in range(12):
+        others = sum(float((z[i] @ z[k] / 0.5).exp()) for k in range(12) if k != i)
+        losses.append(np.log(others) - float(z[i] @ z[(i + 6) % 12]) / 0.5)
+    assert got == pytest.approx(np.mean(losses), rel=1e-4)
 
 
-@pytest.mark.parametrize(("steps", "a"), [(0, 1.0), (10, 1.0), (15, 0.5), (20, 0.0), (99, 0.0)])
-def test_evidence_fades_and_what_can_be_relied_on_stays(images, steps: int, a: float) -> None:
-    said = torch.tensor([0, 1] + [2] * (N - 2))
-    options = {"transition": LOUD, "strong": 0, "believe": 10, "fade": 10}
-    recipe = recipe_of(images, label_mask(said, K), **options)
-    recipe.step.fill_(steps)
-    p = torch.tensor([[0.3, 0.2, 0.3, 0.2]] * 2)
-    found = recipe._taught(torch.arange(2), recipe.ruled_out[:2], p.log()).exp()
-    soft = (LOUD[:, :2].T / LOUD[:, :2].amax(dim=0).unsqueeze(1)) ** a
-    torch.testing.assert_close(found[1], soft[1])
-    assert found[0, 0] == (0 if a < 1 else pytest.approx(soft[0, 0].item(), rel=1e-3))
-    torch.testing.assert_close(found[0, 1:], soft[0, 1:])
+def test_neighbours_are_the_formula() -> None:
+    """Labels by the layer's chances around an item, not those of the item itself."""
+    torch.manual_seed(0)
+    features, head = torch.randn(N, 5), nn.Linear(5, K)
+    counts = torch.randint(0, 3, (N, K)).float()
+    objective = Neighbours(head, features, counts, transition=BIASED, ramp=4)
+    assert objective.near.shape == (N, 20)
+    objective.near = objective.near[:, :1]  # the nearest is the one that is drawn
+    objective.step.fill_(1)
+    places = torch.tensor([3, 8, 1])
+    got = objective(head, features[places], places, None).item()
+    unit = features / features.norm(dim=1, keepdim=True)
+    order = (unit @ unit.T - 9 * torch.eye(N)).argsort(dim=1, descending=True)
+    with torch.no_grad():
+        p = head(features).softmax(dim=1)
+        around = head(features[order[:, :20]].mean(dim=1)).softmax(dim=1)
+    L = (counts.unsqueeze(1) * BIASED.log()).sum(dim=2).exp()
+    L = L / L.amax(dim=1, keepdim=True)
+    labels = -(around * L).sum(dim=1).log()[places]
+    alike = -(p[places] * p[order[places, 0]]).sum(dim=1).log()
+    m = p[places].mean(dim=0)
+    uneven = (m * (m * K).log()).sum()
+    expected = labels.mean() + 0.5 * ALIKE * alike.mean() + 0.5 * EVEN * uneven
+    assert got == pytest.approx(expected.item(), rel=1e-4)
 
 
-def test_a_label_that_the_model_holds_wrong_is_not_hardened(images) -> None:
-    said = torch.zeros(N, dtype=torch.long)
-    options = {"transition": LOUD, "strong": 0, "believe": 0, "fade": 1}
-    recipe = recipe_of(images, label_mask(said, K), **options)
-    recipe.step.fill_(5)
-    for p_out, stays in ((0.9, False), (0.99, True)):
-        p = torch.tensor([[p_out, *[(1 - p_out) / 3] * 3]])
-        found = recipe._taught(torch.arange(1), recipe.ruled_out[:1], p.log())
-        assert found[0].isfinite().all() == stays
+@pytest.mark.parametrize("n", [1, 2, 5, 2100])
+def test_neighbours_of_few_and_many(n: int) -> None:
+    features = torch.randn(n, 3, generator=torch.Generator().manual_seed(1))
+    near = neighbours(features)
+    assert near.shape == (n, max(1, min(20, n - 1)))
+    if n > 1:
+        assert (near != torch.arange(n).unsqueeze(1)).all()
 
 
-@pytest.mark.parametrize("n_spared", [1, 2])
-def test_one_spared_item_is_enough_for_numbers(images, n_spared: int) -> None:
-    recipe = recipe_of(images, spared=torch.arange(N) < n_spared, believe=99)
-    model = network()
-    for _ in range(3):
-        recipe(model, images, torch.arange(N), None)
-        recipe.after_epoch(Team())
-    assert recipe.transition.isfinite().all()
-    torch.testing.assert_close(recipe.transition.sum(dim=1), torch.ones(K))
-    assert recipe.temperature >= 1
+def test_among_many_items_some_are_looked_at(monkeypatch) -> None:
+    monkeypatch.setattr("noracle.learn.consistency.AMONG", 30)
+    near = neighbours(torch.randn(100, 3, generator=torch.Generator().manual_seed(1)))
+    assert near.shape == (100, 20)
+    assert len(near.unique()) <= 30
 
 
-def test_what_was_learnt_by_heart_does_not_count_again(images) -> None:
-    """Targets ∝ p·L that a model repeats would become p·L², p·L³, … to the end."""
-    said = torch.ones(N, dtype=torch.long)
-    recipe = recipe_of(images, label_mask(said, K), transition=LOUD, strong=0, believe=5, fade=5)
-    recipe.seen.fill_(1 / K)
-    p = torch.full((N, K), 1 / K)
-    for step in range(40):
-        recipe.step.fill_(step)
-        taught = recipe._taught(torch.arange(N), recipe.ruled_out, p.log())
-        p = (p.log() + taught).softmax(dim=1)
-        if step == 10:
-            then = p
-    torch.testing.assert_close(p, then)
-
-
-class Known(nn.Module):
-    """Says the class that the first pixel of an image is."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.scale = nn.Parameter(torch.tensor(6.0))
-
-    def forward(self, x):
-        levels = torch.linspace(0, 1, K)
-        return -self.scale * 8 * (x[:, 0, :1, 0] - levels).abs()
+def test_items_without_labels_teach_nothing() -> None:
+    torch.manual_seed(0)
+    features, counts = torch.randn(N, 5), torch.zeros(N, K)
+    head = nn.Linear(5, K)
+    objective = Neighbours(head, features, counts, ramp=10**9)
+    loss = objective(head, features, torch.arange(N), None)
+    assert loss.item() == pytest.approx(0, abs=1e-6)
+    objective.after_epoch(Team())
+    torch.testing.assert_close(objective.transition, objective.start)
 
 
 def worlds(n: int, T: torch.Tensor):
@@ -240,82 +279,53 @@ class Plain(Views):
 
 @pytest.mark.parametrize("truth", [BIASED, torch.tensor(Transition.uniform(K).matrix).float()])
 def test_the_estimate_ends_at_the_counted_matrix(truth, monkeypatch) -> None:
-    """A model that knows the classes, 20 epochs of EM: T is what was counted on spared items."""
+    """A layer that knows the classes, 20 epochs of EM; and how often labels are wrong."""
     monkeypatch.setattr("noracle.learn.consistency.BELIEF", 1e-3)
-    # Chances that are all alike say as much with another T.
-    monkeypatch.setattr("noracle.learn.consistency.SCALES", [1.0])
-    items, said, y = worlds(4000, truth)
-    spared = torch.arange(4000) % 2 == 0
-    views = Plain([0.5], [0.5])
-    recipe = Consistency(label_mask(said, K), views, spared=spared, strong=0, delay=0)
-    model = Known()
-    for _ in range(20):
-        with torch.no_grad():
-            for start in range(0, 4000, 500):
-                recipe(model, items[start : start + 500], torch.arange(start, start + 500), None)
-        recipe.after_epoch(Team())
-    counted = torch.zeros(K, K)
-    counted.index_put_(
-        (torch.from_numpy(y)[~spared], said[~spared]), torch.ones(2000), accumulate=True
-    )
-    counted /= counted.sum(dim=1, keepdim=True)
-    # The plain one is taken where labels are uniform: it is nearer to the truth than the counted.
-    near = counted if truth is BIASED else truth
-    torch.testing.assert_close(recipe.transition, near, atol=0.015, rtol=0)
-    learnt = recipe.learnt()
-    assert learnt.source == "estimated"
-    assert learnt.is_learnt
-    assert not learnt.oracle
-    before = recipe.transition.clone()
-    recipe.step.fill_(recipe.believe + 1)
-    recipe.predicted.zero_()
-    recipe.after_epoch(Team())
-    assert torch.equal(recipe.transition, before)  # where the evidence fades T stays
-
-
-def test_few_free_numbers_are_found_again() -> None:
-    T = plain_of(torch.tensor([[0.2, 0.5, 0.3], [0.6, 0.1, 0.3], [0.6, 0.3, 0.1]]))
-    torch.testing.assert_close(plain_of(T), T, atol=0.02, rtol=0)
-    torch.testing.assert_close(T.sum(dim=1), torch.ones(3))
-    uniform = torch.tensor(Transition.uniform(5).matrix).float()
-    torch.testing.assert_close(plain_of(uniform), uniform)
-
-
-class Bold(nn.Module):
-    """Logits three times the right ones; the first pixel says the class, but for some doubt."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.times = nn.Parameter(torch.tensor(3.0))
-
-    def forward(self, x):
-        doubt = x[:, 0, 0, 1] * 2 + 0.5
-        own = (x[:, 0, 0, 0] * (K - 1)).round().long()
-        return self.times * doubt[:, None] * torch.eye(K)[own]
-
-
-def test_targets_of_a_model_that_is_too_sure_are_calmed() -> None:
-    """T is known and the right temperature is 3: of those tried, 2.83 or 3.36."""
-    chance = torch.Generator().manual_seed(0)
-    n = 20_000
-    said_by_model = torch.randint(K, (n,), generator=chance)
-    doubt = torch.rand(n, generator=chance)
-    items = torch.zeros(n, 8, 8, 1, dtype=torch.uint8)
-    items[:, 0, 0, 0] = (255 * said_by_model / (K - 1)).round().to(torch.uint8)
-    items[:, 0, 1, 0] = (255 * doubt).round().to(torch.uint8)
-    p = ((doubt * 2 + 0.5)[:, None] * torch.eye(K)[said_by_model]).softmax(dim=1)
-    y = torch.multinomial(p, 1, generator=chance)[:, 0]
-    T = Transition.uniform(K)
-    said = draw_ruled_out(y.numpy(), transition=T, rng=np.random.default_rng(0))
-    mask, spared = label_mask(torch.from_numpy(said), K), torch.arange(n) % 2 == 0
-    options = {"strong": 0, "delay": 0, "believe": 0}
-    recipe = Consistency(mask, Plain([0.5], [0.5]), spared=spared, **options)
-    recipe.transition.copy_(torch.tensor(T.matrix))
+    _, said, y = worlds(4000, truth)
+    head = nn.Linear(K, K, bias=False)
     with torch.no_grad():
-        for start in range(0, n, 1000):
-            recipe(Bold(), items[start : start + 1000], torch.arange(start, start + 1000), None)
-    recipe.after_epoch(Team())
-    assert recipe.temperature.item() == pytest.approx(3, rel=0.13)
+        head.weight.copy_(12 * torch.eye(K))
+    features, counts = torch.eye(K)[torch.from_numpy(y)], label_mask(said, K).float()
+    objective = Neighbours(head, features, counts)
+    for _ in range(20):
+        objective.after_epoch(Team())
+    counted = torch.zeros(K, K)
+    counted.index_put_((torch.from_numpy(y), said), torch.ones(4000), accumulate=True)
+    counted /= counted.sum(dim=1, keepdim=True)
+    torch.testing.assert_close(objective.transition, counted, atol=0.01, rtol=0)
+    random = float(counts.mean(dim=0) @ features.mean(dim=0))
+    assert objective.wrong() == pytest.approx((said.numpy() == y).mean() / random, abs=0.02)
+    given = Neighbours(head, features, counts, transition=truth)
+    given.after_epoch(Team())
+    assert torch.equal(given.transition, truth)
+    assert given.wrong() == pytest.approx(float(truth.trace()))
+
+
+@pytest.mark.parametrize(("noise", "rounds"), [(0.0, 1), (0.02, 1), (0.12, 3)])
+def test_labels_that_can_be_relied_on_are_the_mask_and_others_come_in_rounds(
+    noise: float, rounds: int, monkeypatch
+) -> None:
+    seen = []
+
+    def learnt(self, about, settings, file, **loop):
+        seen.append((about[2], settings.epochs))
+        return real(self, about, settings, file, **loop)
+
+    real = Recipe._round
+    monkeypatch.setattr(Recipe, "_round", learnt)
+    items, said, y = worlds(600, torch.tensor(Transition.noisy(K, noise).matrix).float())
+    recipe = Recipe(
+        model=network(),
+        items=items,
+        views=Plain([0.5], [0.5]),
+        ruled_out=label_mask(said, K),
+        settings=Settings(epochs=7, batch_size=50, lr=1e-3),
+        options={"strong": 0},
+    )
+    assert recipe.run().column("epoch") == [1, 2, 3, 4, 5, 6, 7]
+    assert seen == ([(True, 7)] if rounds == 1 else [(False, 2), (False, 2), (False, 3)])
+    shown = items.permute(0, 3, 1, 2).float() / 255
+    assert (recipe.model.eval()(shown).argmax(dim=1).numpy() == y).mean() > 0.95
 
 
 class OnDevice(TorchDispatchMode):
@@ -328,39 +338,51 @@ class OnDevice(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize("views", ["weak", "all"])
-@pytest.mark.parametrize("how", ["mask", "given", "estimated"])
-def test_a_step_stays_on_the_device(images, how: str, views: str) -> None:
-    """Before, the temperature of an estimated T was looked up by a number: no GPU could train it."""
-    options = {"given": {"transition": BIASED}, "estimated": {"spared": torch.arange(N) % 3 == 0}}
-    recipe = recipe_of(images, label_views=views, **options.get(how, {}))
-    whole = ModelWithObjective(network(), recipe, None)
-    data = Batches(items=images, labels=torch.arange(N))
+@pytest.mark.parametrize("how", ["mask", "posteriors", "contrast", "neighbours"])
+def test_a_step_stays_on_the_device(images, how: str) -> None:
+    model, items = network(), images
+    if how == "neighbours":
+        items = torch.randn(N, 5)
+        model = nn.Linear(5, K)
+        objective: nn.Module = Neighbours(model, items, label_mask(torch.arange(N) % K, K))
+    else:
+        objective = objective_of(how, images, model)
+    whole = ModelWithObjective(model, objective, None)
+    data = Batches(items=items, labels=torch.arange(N))
     run = Run(whole, data, Settings(batch_size=8, average=0.9), torch.device("cpu"), Team())
-    part = ItemBlock(images, torch.arange(N), None)
+    part = ItemBlock(items, torch.arange(N), None)
     with OnDevice():
         run._step(part, torch.arange(8))
     with pytest.raises(AssertionError, match="asks the device"), OnDevice():
-        recipe.transition[recipe.seen.argmin()]
+        items[items.flatten().argmin()]
 
 
-def test_resumed_bit_for_bit(images, tmp_path) -> None:
-    def run(epochs, file, recipe, model):
-        data = Batches(items=images, labels=torch.arange(N))
-        settings = Settings(epochs=4, batch_size=8, lr=0.01, average=0.9)
-        stop = None if epochs == 4 else _stop_after(epochs)
+@pytest.mark.parametrize("at", [1, 3, 5, 8])
+@pytest.mark.parametrize("noise", [0.0, 0.12])
+@pytest.mark.usefixtures("quick")
+def test_resumed_bit_for_bit(tmp_path, noise: float, at: int) -> None:
+    """Stopped without labels, in a round, after one: the same weights, with and without rounds."""
+    items, said, _y = worlds(200, torch.tensor(Transition.noisy(K, noise).matrix).float())
+
+    def run(epochs, file):
+        recipe = Recipe(
+            model=network(),
+            items=items,
+            views=Views.of(items),
+            ruled_out=label_mask(said, K),
+            settings=Settings(epochs=6, batch_size=20, lr=0.01, average=0.9),
+            contrast=3,
+            checkpoint=file,
+        )
         try:
-            train(model, data, recipe, settings, checkpoint=file, progress=stop)
+            recipe.run(progress=None if epochs == 9 else _stop_after(epochs))
         except InterruptedError:
             return None
-        return [*model.parameters(), recipe.target, recipe.predicted, recipe.transition]
+        return list(recipe.model.parameters())
 
-    def fresh():
-        return recipe_of(images, spared=torch.arange(N) % 3 == 0), network()
-
-    whole = run(4, None, *fresh())
-    assert run(2, tmp_path / "c.pt", *fresh()) is None
-    again = run(4, tmp_path / "c.pt", *fresh())
+    whole = run(9, None)
+    assert run(at, tmp_path / "c.pt") is None
+    again = run(9, tmp_path / "c.pt")
     assert all(map(torch.equal, whole, again))
 
 
@@ -375,11 +397,23 @@ def _stop_after(epochs: int):
 def test_faults_are_named(images) -> None:
     with pytest.raises(ArgumentError, match="transition must be 4 × 4"):
         recipe_of(images, transition=torch.eye(3))
-    with pytest.raises(ArgumentError, match="spared must have 24 rows"):
-        recipe_of(images, spared=torch.zeros(3, dtype=torch.bool))
     impossible = torch.tensor([[0.0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [0, 1.0, 0, 0]])
     with pytest.raises(EvidenceError, match="ruled_out must leave a class"):
         recipe_of(images, label_mask(torch.zeros(N, dtype=torch.long), K), transition=impossible)
+
+
+def test_a_model_must_end_in_a_linear_layer(images) -> None:
+    with pytest.raises(ArgumentError, match="must end in a linear layer"):
+        Contrast(nn.Conv2d(1, K, 8), Views.of(images))
+    recipe = Recipe(
+        model=nn.Sequential(network(), nn.Sigmoid()),
+        items=images,
+        views=Views.of(images),
+        ruled_out=label_mask(torch.arange(N) % K, K),
+        settings=Settings(epochs=1),
+    )
+    with pytest.raises(ArgumentError, match="must end in a linear layer"):
+        recipe.run()
 
 
 def test_the_likeliest_matrix_is_the_counted_one_where_the_class_is_certain() -> None:
@@ -413,12 +447,12 @@ def test_an_estimate_starts_from_what_is_ruled_out_how_often(k: int) -> None:
     rng = np.random.default_rng(0)
     shares = rng.dirichlet(np.full(k, 3.0))
     mask = label_mask(torch.from_numpy(rng.choice(k, 5000, p=shares)), k)
-    T = start_of(mask, torch.tensor(Transition.uniform(k).matrix).float())
+    T = start_of(mask)
     torch.testing.assert_close(T.sum(dim=1), torch.ones(k))
     counted = mask.float().mean(dim=0)
     torch.testing.assert_close(T.mean(dim=0), counted, atol=0.03, rtol=0)
     assert (T.diagonal() < T.mean(dim=0)).all()
-    none = start_of(torch.zeros(4, k, dtype=torch.bool), T)
+    none = start_of(torch.zeros(4, k, dtype=torch.bool))
     assert none.isfinite().all()
 
 
@@ -458,7 +492,7 @@ def test_labels_that_are_wrong_are_learnt_better_with_their_matrix() -> None:
         right_on_digits(T, range(5)) for T in ("uniform", "estimated", "given")
     )
     assert given > mask + 0.1
-    assert estimated > mask + 0.03
+    assert estimated > mask + 0.1
 
 
 @pytest.mark.slow
@@ -489,6 +523,7 @@ def test_likeliest_matrix_wants_chances_and_labels() -> None:
         likeliest_transition([[0.5, 0.5]], [-1])
 
 
+@pytest.mark.usefixtures("quick")
 class TestClassifier:
     """The same through the estimator."""
 

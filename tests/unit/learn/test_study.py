@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 import threading
@@ -441,6 +442,19 @@ class TestLabels:
             self.draw(digits(ruled_out=given), way="given", n_labels=4)
 
 
+def _each_epoch(monkeypatch: pytest.MonkeyPatch, told: Any) -> None:
+    """Call ``told(progress, epoch, row)`` in place of progress, of plain losses and the recipe."""
+
+    def hooked(real: Any) -> Any:
+        def run(*args: Any, progress: Any = None, **options: Any) -> Any:
+            return real(*args, progress=functools.partial(told, progress), **options)
+
+        return run
+
+    monkeypatch.setattr(trials, "train", hooked(train))
+    monkeypatch.setattr(trials.Recipe, "run", hooked(trials.Recipe.run))
+
+
 class TestTrials:
     @pytest.fixture
     def small(self) -> TrialData:
@@ -499,18 +513,15 @@ class TestTrials:
         )
         ran: list[int] = []
 
-        def stopped(*args: Any, progress: Any, **options: Any) -> Any:
-            def told(epoch: int, row: Any) -> None:
-                ran.append(epoch)
-                progress(epoch, row)
-                if len(ran) == 3:
-                    raise KeyboardInterrupt
-
-            return train(*args, progress=told, **options)
+        def told(progress: Any, epoch: int, row: Any) -> None:
+            ran.append(epoch)
+            progress(epoch, row)
+            if len(ran) == 3:
+                raise KeyboardInterrupt
 
         run_study(small, p, journal=tmp_path / "whole", device="cpu")
         assert [f.name for f in tmp_path.iterdir()] == ["whole"]
-        monkeypatch.setattr(trials, "train", stopped)
+        _each_epoch(monkeypatch, told)
         monkeypatch.setattr(trials, "CHECKPOINT_SECONDS", 0.0)
         with pytest.raises(KeyboardInterrupt):
             run_study(small, p, journal=tmp_path / "parts", device="cpu")
@@ -523,6 +534,37 @@ class TestTrials:
         for found in (first, second):
             del found["seconds"], found["seconds_per_epoch"]
         assert first == second
+
+    def test_trials_share_what_images_alone_have_taught(
+        self, small: TrialData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Two kinds of labels, one training without labels; each line has its seconds."""
+        epochs: list[int] = []
+        real = trials.Recipe.learn_views
+
+        def learnt(recipe: Any, file: Path, told: Any) -> Any:
+            return real(recipe, file, lambda e, row: (epochs.append(e), told(e, row)))
+
+        monkeypatch.setattr(trials.Recipe, "learn_views", learnt)
+        p = StudyPlan(
+            algorithms=("consistency-E", "consistency"),
+            labels=(UNIFORM, LabelSetting(name="noisy", way="noisy", noise=0.05)),
+            rates=(1e-2,),
+            epochs=3,
+            select_epochs=1,
+            rule="scel",
+            training=Training(
+                model="linear", batch_size=32, every=1, flip=False, average=0.9, contrast=2
+            ),
+        )
+        rows = run_study(small, p, journal=tmp_path / "j", device="cpu")
+        assert [row.n_seeds for row in rows] == [1] * 4
+        assert epochs == [1, 2]
+        lines = [json.loads(line) for line in (tmp_path / "j").read_text().splitlines()]
+        assert len({line["seconds_first"] for line in lines}) == 1
+        assert all(line["seconds"] >= line["seconds_first"] > 0 for line in lines)
+        assert [len(line["points"]) for line in lines] == [3] * 4
+        assert [f.name[:6] for f in (tmp_path / "j.running").iterdir()] == ["views-"]
 
     def test_trials_stop_at_the_deadline_and_go_on_next_time(
         self, small: TrialData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -543,14 +585,11 @@ class TestTrials:
         run_study(data, p, journal=tmp_path / "whole", device="cpu")
         hours = [0.0]
 
-        def hourly(*args: Any, progress: Any, **options: Any) -> Any:
-            def told(epoch: int, row: Any) -> None:
-                hours[0] += 1
-                progress(epoch, row)
+        def told(progress: Any, epoch: int, row: Any) -> None:
+            hours[0] += 1
+            progress(epoch, row)
 
-            return train(*args, progress=told, **options)
-
-        monkeypatch.setattr(trials, "train", hourly)
+        _each_epoch(monkeypatch, told)
         monkeypatch.setattr(trials, "CHECKPOINT_SECONDS", 1e9)
         monkeypatch.setattr(study, "time", SimpleNamespace(monotonic=lambda: hours[0]))
         ended = []

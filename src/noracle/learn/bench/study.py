@@ -86,9 +86,12 @@ class Journal:
         return self.path.with_name(f"{self.path.name}.running") / f"{name}.pt"
 
     def forget_state(self, trial: Trial) -> None:
-        """Remove it, and the folder with the last one."""
+        """Remove it, and the folder with the last one. What images alone have taught (views-*.pt)
+        stays for other trials.
+        """
         state = self.state_of(trial)
-        state.unlink(missing_ok=True)
+        for file in (state, *state.parent.glob(f"{state.name}.*")):
+            file.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             state.parent.rmdir()
 

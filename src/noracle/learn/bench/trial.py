@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from noracle.errors import ArgumentError, NoracleError, require
 from noracle.learn.batches import Batches, Views, as_tensor
-from noracle.learn.consistency import Consistency
+from noracle.learn.consistency import Recipe
 from noracle.learn.labels import (
     ask_annotators,
     biased_transition,
@@ -77,9 +77,8 @@ class Judge:
         self.items, self.test = on_device(data.items, device), on_device(data.test_items, device)
         self.views = Views.of(self.items, flip=training.flip).to(device) if data.images else None
         self.loss, self.training, self.device = loss, training, device
-        self.transition, self.context = transition, loss.make_context(transition)
-        self.scel_context = get_loss("fwd").make_context(transition)
-        self.inverse = torch.from_numpy(transition.inverse()) if transition.strength > 0 else None
+        self.context, self.estimated = loss.make_context(transition), False
+        self.believe(transition)
         self.held_items = rows_of(self.items, held)
         self.held_truth = torch.from_numpy(data.truth[held].astype(np.int64))
         self.test_truth = torch.from_numpy(data.test_truth.astype(np.int64))
@@ -87,7 +86,14 @@ class Judge:
         self.held_mask = label_mask(self.said, data.n_classes)
         self.seen, self.epochs = TrialPoints(), epochs
         self.keep_answers = data.keep_answers
-        self.recipe: Consistency | None = None  # whose T is estimated on the way
+
+    def believe(self, transition: Transition, *, estimated: bool = False) -> None:
+        """The T by which held-out labels judge."""
+        self.transition, self.estimated = transition, estimated
+        self.scel_context = get_loss("fwd").make_context(transition)
+        self.inverse = None
+        if estimated or transition.strength > 0:
+            self.inverse = torch.from_numpy(np.linalg.pinv(transition.matrix))
 
     def __call__(self, model: nn.Module) -> float:
         """For the training loop: a score every few epochs, NaN between."""
@@ -100,10 +106,6 @@ class Judge:
 
     def look(self, model: nn.Module) -> dict[str, float]:
         """The model as it is now; what cannot be said (no label, a singular T) is left out."""
-        if self.recipe is not None:
-            self.transition = self.recipe.learnt()
-            self.scel_context = get_loss("fwd").make_context(self.transition)
-            self.inverse = torch.from_numpy(np.linalg.pinv(self.transition.matrix))
         logits = all_logits(model, self.test, prepare=self.views)
         test = decode_logits(logits, self.loss, self.context)
         point = {"test": 100 * float((test == self.test_truth).double().mean())}
@@ -112,7 +114,7 @@ class Judge:
             guess = decode_logits(held, self.loss, self.context)
             point["accuracy"] = 100 * float((guess == self.held_truth).double().mean())
             some = self.held_mask.any(dim=1)
-            if self.recipe is not None:
+            if self.estimated:
                 counts = label_counts(self.said[some], self.held_mask.shape[1])
                 about = held[some], counts, self.scel_context
                 point["scel"] = -best_scel(*about)[0]
@@ -381,6 +383,8 @@ class Training:
     ----------
     strong
         Strong views of the recipe.
+    contrast
+        Epochs in which the recipe learns from views alone, before the labels.
 
     Examples
     --------
@@ -402,15 +406,16 @@ class Training:
     holdout: float = 0.1
     every: int = 5
     strong: int = 2
+    contrast: int = 0
 
     def __post_init__(self) -> None:
         holdout = ("holdout", 0 <= self.holdout < 1, "in [0, 1)")
         require_fields(self, holdout, ("every", self.every >= 1, "at least 1"))
 
     def journal(self) -> dict[str, Any]:
-        """As a line of a journal says it; older lines say nothing of ``strong``."""
-        said = json.loads(json.dumps(dataclasses.asdict(self)))
-        return {name: value for name, value in said.items() if (name, value) != ("strong", 2)}
+        """As a line of a journal says it; older lines say nothing of ``strong`` and ``contrast``."""
+        said, usual = json.loads(json.dumps(dataclasses.asdict(self))), {"strong": 2, "contrast": 0}
+        return {name: value for name, value in said.items() if usual.get(name) != value}
 
     def settings(self, trial: Trial) -> Settings:
         """For the training loop."""
@@ -487,9 +492,7 @@ def run_trial(
         seconds_of = {"seconds": time.perf_counter() - began, "seconds_per_epoch": None}
         return {**fault, **about, **seconds_of}
     judge = Judge(data, said, held, loss, transition, training, trial.epochs, device)
-    steps = trial.epochs * math.ceil(len(shown) / training.batch_size)
-    spared = torch.from_numpy(np.isin(shown, held)) if len(shown) > len(kept) else None
-    objective, targets = _objective(algorithm, judge, mask, steps, spared)
+    mask[torch.from_numpy(np.isin(shown, held))] = 0  # they judge
     shape = tuple(data.items.shape[1:])
     if data.images and training.model.startswith("resnet"):
         shape = (shape[2], *shape[:2])
@@ -498,9 +501,9 @@ def run_trial(
     with CARD:  # trials in other threads use the same global generator
         model = make_model(training.model, shape=shape, **options)
     model = (channels_last(model) if data.images else model).to(device)
-    batches = Batches(items=rows_of(judge.items, shown), labels=targets)
-    objective, settings = objective.to(device), training.settings(trial)
+    items, settings = rows_of(judge.items, shown), training.settings(trial)
     history: list[dict[str, float]] = []
+    first, spent = 0.0, 0.0
 
     def keep(epoch: int, row: dict[str, float]) -> None:
         history.append(row)
@@ -509,34 +512,34 @@ def run_trial(
 
     fault = {}
     try:
-        whole = train(
-            model,
-            batches,
-            objective,
-            settings,
-            extra=judge.seen,
-            validate=judge,
-            checkpoint=checkpoint,
-            checkpoint_seconds=CHECKPOINT_SECONDS,
-            progress=keep,
-        ).rows
+        loop: dict[str, Any] = {"extra": judge.seen, "validate": judge, "progress": keep}
+        loop["checkpoint_seconds"] = CHECKPOINT_SECONDS
+        if algorithm.recipe == "consistency":
+            recipe = _recipe(algorithm, judge, model, items, mask, settings, checkpoint)
+            first, spent = _learn_views(recipe, data, judge, progress)
+            whole = recipe.run(**loop).rows
+        else:
+            objective = _plain_objective(judge, mask).to(device)
+            batches = Batches(items=items, labels=mask)
+            whole = train(model, batches, objective, settings, checkpoint=checkpoint, **loop).rows
         before, history = whole[: len(whole) - len(history)], whole
     except NoracleError as error:
         if type(error) is not NoracleError:  # arguments and evidence, not the loss
             raise
         before, fault = [], {"fault": str(error)}
-    if judge.recipe is not None:
-        judge.transition = judge.recipe.learnt()
     seconds = [row["seconds"] for row in history]
     return {
         **fault,
         "points": judge.seen.points,
         **about,
         "transition": judge.transition.summary(),
-        **({"transition_off": _off(judge.transition, data, said)} if judge.recipe else {}),
+        **({"transition_off": _off(judge.transition, data, said)} if judge.estimated else {}),
+        **({"seconds_first": round(first, 2)} if first else {}),
         **({"answers": judge.seen.answers} if data.keep_answers else {}),
         "loss": [round(row["loss"], 5) for row in history][:: max(1, trial.epochs // 12)],
-        "seconds": round(time.perf_counter() - began + sum(row["seconds"] for row in before), 2),
+        "seconds": round(
+            time.perf_counter() - began + first - spent + sum(row["seconds"] for row in before), 2
+        ),
         "seconds_per_epoch": round(float(np.median(seconds)), 4) if seconds else None,
     }
 
@@ -547,27 +550,63 @@ def _off(T: Transition, data: TrialData, said: np.ndarray[Any, Any]) -> float:
     return round(float(np.abs(T.matrix - counted).sum(axis=1).mean()) / 2, 4)
 
 
-def _objective(
-    a: Algorithm, judge: Judge, mask: Tensor, steps: int, spared: Tensor | None
-) -> tuple[nn.Module, Tensor]:
-    """The objective, and what it wants to know of each item."""
-    views, loss = judge.views, judge.loss
-    if a.recipe == "consistency":
-        if views is None:
-            rule, shape = f"algorithm {a.name} must have images", tuple(judge.items.shape)
-            raise ArgumentError(f"{rule}; got items of shape {shape}.")
-        tenth = max(1, steps // 10)
-        T = None
-        if a.transition == "counted":
-            T = torch.tensor(judge.transition.matrix)
-        options: dict[str, Any] = {"delay": tenth, "ramp": tenth, "transition": T, "spared": spared}
-        options |= {"believe": 4 * tenth, "fade": 2 * tenth, "strong": judge.training.strong}
-        recipe = Consistency(mask.to(judge.device), views, **options)
-        judge.recipe = recipe if spared is not None else None
-        return recipe, torch.arange(len(mask))
+def _recipe(
+    a: Algorithm,
+    judge: Judge,
+    model: nn.Module,
+    items: Tensor,
+    mask: Tensor,
+    settings: Settings,
+    checkpoint: Path | None,
+) -> Recipe:
+    """The recipe; T is the judge's until it is estimated."""
+    if judge.views is None:
+        rule, shape = f"algorithm {a.name} must have images", tuple(judge.items.shape)
+        raise ArgumentError(f"{rule}; got items of shape {shape}.")
+    tenth = max(1, settings.epochs * math.ceil(len(items) / settings.batch_size) // 10)
+    return Recipe(
+        model=model,
+        items=items,
+        views=judge.views,
+        ruled_out=mask,
+        settings=settings,
+        transition=None if a.transition == "estimated" else torch.tensor(judge.transition.matrix),
+        options={"delay": tenth, "ramp": tenth, "strong": judge.training.strong},
+        contrast=judge.training.contrast,
+        checkpoint=checkpoint,
+        heard=lambda T: judge.believe(T, estimated=True),
+    )
+
+
+def _learn_views(
+    recipe: Recipe,
+    data: TrialData,
+    judge: Judge,
+    progress: Callable[[int, dict[str, float]], None] | None,
+) -> tuple[float, float]:
+    """The step without labels: it sees all items, and trials share it. The seconds it took, and
+    those that it took now.
+    """
+    if not recipe.contrast:
+        return 0.0, 0.0
+
+    def tell(_epoch: int, row: dict[str, float]) -> None:
+        if progress is not None:
+            progress(0, row)
+
+    began, training = time.perf_counter(), judge.training
+    about = (recipe.settings, recipe.contrast, training.model, training.stem)
+    name = hashlib.sha256(repr((*about, data.fingerprint()["items"])).encode()).hexdigest()[:16]
+    file = recipe.checkpoint and recipe.checkpoint.with_name(f"views-{name}.pt")
+    recipe.first = dataclasses.replace(recipe, items=judge.items).learn_views(file, tell)
+    return sum(recipe.first.column("seconds")), time.perf_counter() - began
+
+
+def _plain_objective(judge: Judge, mask: Tensor) -> nn.Module:
+    views = judge.views
     prepare = _Weak(views) if views is not None and judge.training.augment else views
-    context = loss.make_context(judge.transition, ruled_out=mask)
-    return plain_objective(loss, context, prepare), mask
+    context = judge.loss.make_context(judge.transition, ruled_out=mask)
+    return plain_objective(judge.loss, context, prepare)
 
 
 class _Weak(nn.Module):
