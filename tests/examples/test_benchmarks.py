@@ -164,7 +164,7 @@ def test_studies_on_a_card_run_in_small_where_only_torch_is_installed(tmp_path: 
     new = [json.loads(line) for line in journal.read_text("utf-8").splitlines()[len(recorded) :]]
     cells = [(x["trial"]["algorithm"], x["trial"]["labels"], x["trial"]["seed"]) for x in new]
     assert cells == [
-        *(("consistency-E", labels, 0) for labels in ("clcifar10", "acl", "acl-9")),
+        *(("consistency-E", labels, 0) for labels in ("clcifar10", "acl-9", "acl")),
         ("consistency", "clcifar10", 0),
         *((name, "uniform", 0) for name in ("consistency", "consistency-E")),
         *((name, "acl-9", 0) for name in ("consistency-E", "consistency")),  # of 200 images

@@ -26,7 +26,7 @@ each from where the last one ended:
 1. ``Contrast``: features without any label. Two parts of one image look alike, and unlike others.
 2. ``Neighbours``: a linear layer over these features and, where T is unknown, T by EM. Items that
    look alike are of one class, classes are as frequent as the prior says, labels say which is which.
-   Labels teach no more than this layer, which is too small to learn them by heart.
+   An item's labels must be likely for its neighbours, not for itself: none is learnt by heart.
 3. The whole network. Where labels can be relied on (one that is wrong is at most a fifth as frequent
    as if they were at random), ``Consistency`` with the mask, without labels that the model holds
    wrong. Else with fixed targets, the classes that the layer and the labels of an item are sure of,
@@ -339,9 +339,12 @@ class Contrast(nn.Module):
 class Neighbours(nn.Module):
     """An objective for a linear layer over features, whose "labels" are the places of the items.
 
-    With p the layer's chances of an item, p' those of a random neighbour, and m their mean over the
-    batch, the loss is -log Σ_j p_j L_j - α log Σ_j p_j p'_j + β Σ_j m_j log(m_j / prior_j); the last two
-    come in over the first ``ramp`` steps.
+    With p the layer's chances of an item, p' those of a random neighbour, p̄ those at the mean of all
+    its neighbours, and m the mean of p over the batch, the loss is
+
+        -log Σ_j p̄_j L_j - α log Σ_j p_j p'_j + β Σ_j m_j log(m_j / prior_j);
+
+    the last two terms come in over the first ``ramp`` steps.
 
     Parameters
     ----------
