@@ -235,8 +235,8 @@ def start_of(ruled_out: Tensor) -> Tensor:
     Examples
     --------
     >>> mask = torch.tensor([[True, False, False], [False, True, False], [True, False, False], [True, False, False]])
-    >>> start_of(mask).round(decimals=2)[0].tolist()
-    [0.1, 0.9, 0.0]
+    >>> start_of(mask)[0].mul(100).round().tolist()
+    [37.0, 63.0, 0.0]
     """
     k = ruled_out.shape[1]
     T = (1 - DOUBT) * (1 - torch.eye(k)) / (k - 1) + DOUBT / k
