@@ -440,7 +440,7 @@ def plans() -> dict[str, Any]:
 def tiny(plan: Any) -> Any:
     """The same trials for a processor."""
     own = {"model": "linear", "precision": "fp32", "batch_size": 64, "every": 1}
-    own["contrast"] = min(1, plan.training.contrast)
+    own["contrast"] = plan.training.contrast and 1
     training = dataclasses.replace(plan.training, **own)
     return dataclasses.replace(plan, epochs=2, select_epochs=1, training=training)
 

@@ -455,7 +455,8 @@ class _FitOptions:
         "Sizes of the hidden layers of an mlp, separated by commas.", default="500"
     )
     recipe: Literal["plain", "consistency"] = _training(
-        "consistency: views of an image must agree.", default="plain"
+        "consistency: views of an image must agree; where T is not uniform, images alone teach first, as many epochs again.",
+        default="plain",
     )
     epochs: int = _training("Passes over all items.", default=50)
     batch_size: int = _training("Items per step.", default=256)

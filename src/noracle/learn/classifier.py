@@ -152,7 +152,8 @@ class ComplementaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     device
         ``"auto"`` (a GPU if there is one), or a name that torch knows.
     checkpoint
-        A file that is written after every epoch. ``fit`` with the same data and parameters goes on
+        A file that is written after every epoch (with recipe consistency also files beside it, named
+        after it). ``fit`` with the same data and parameters goes on
         from it.
     verbose
         Show a progress bar on stderr.

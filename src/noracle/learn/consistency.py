@@ -275,6 +275,20 @@ def evidence(ruled_out: Tensor, transition: Tensor) -> Tensor:
     return (logs - logs.amax(dim=1, keepdim=True)).round(decimals=5)
 
 
+def epochs_alone(contrast: int | None, *, uniform: bool, epochs: int) -> int:
+    """Epochs in which images alone teach; by default none where T is uniform, else as many as others.
+
+    Examples
+    --------
+    >>> epochs_alone(None, uniform=False, epochs=40), epochs_alone(None, uniform=True, epochs=40)
+    (40, 0)
+    """
+    found = (0 if uniform else epochs) if contrast is None else contrast
+    whole = isinstance(found, (int, np.integer)) and not isinstance(found, bool)
+    require(whole and found >= 0, f"contrast must be a whole number from 0; got {found!r}.")
+    return int(found)
+
+
 def is_uniform(T: Tensor) -> bool:
     """Whether no label is wrong and all others are equally likely."""
     k = len(T)
@@ -462,13 +476,13 @@ class Recipe:
     options
         Of :class:`Consistency`.
     contrast, first
-        Epochs of step 1, and its history where it is done.
+        Epochs of step 1 (see :func:`epochs_alone`), and its history where it is done.
     checkpoint
         A file for the state of the last round; those of what comes before it lie beside it.
     heard
         Called with every T that is estimated.
     wrap
-        Around the objective of step 3.
+        Around the objectives of steps 1 and 3.
     """
 
     model: nn.Module
@@ -479,11 +493,20 @@ class Recipe:
     transition: Tensor | None = None
     options: dict[str, Any] = dataclasses.field(default_factory=dict)
     weight: Tensor | None = None
-    contrast: int = 0
+    contrast: int | None = None
     first: History | None = None
     checkpoint: Path | None = None
     heard: Callable[[Transition], None] = lambda _: None
     wrap: Callable[[nn.Module], nn.Module] = lambda objective: objective
+
+    def __post_init__(self) -> None:
+        T = self.transition
+        self.contrast = epochs_alone(
+            self.contrast, uniform=T is not None and is_uniform(T), epochs=self.settings.epochs
+        )
+        if T is not None:
+            never = (T <= 0).float().to(self.ruled_out.device)
+            require_class_left((self.ruled_out.float() @ never.T > 0).cpu())
 
     @property
     def device(self) -> torch.device:
@@ -498,11 +521,10 @@ class Recipe:
         """Step 1, on all items; its state goes to a file that others may share."""
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(self.settings.seed)
-            objective = Contrast(self.model, self.views).to(self.device)
+            objective = self.wrap(Contrast(self.model, self.views).to(self.device))
         data = Batches(items=self.items, labels=torch.arange(len(self.items)), weight=self.weight)
-        settings = dataclasses.replace(
-            self.settings, epochs=self.contrast, average=0, patience=None
-        )
+        own: dict[str, Any] = {"epochs": self.contrast, "average": 0, "patience": None}
+        settings = dataclasses.replace(self.settings, **own)
         options: dict[str, Any] = {"checkpoint": file, "checkpoint_seconds": 60.0}
         return train(self.model, data, objective, settings, progress=progress, **options)
 
@@ -511,7 +533,7 @@ class Recipe:
         random. Later rounds go on from the layer and the T ``before``.
         """
         features, last, n = self._features(), last_linear(self.model), len(self.items)
-        middle, scale = features.mean(dim=0), features.std().clamp(min=RAREST)
+        middle, scale = features.mean(dim=0), features.std(correction=0).clamp(min=RAREST)
         features = (features - middle) / scale
         head = nn.Linear(last.in_features, last.out_features).to(self.device)
         with torch.no_grad():
@@ -525,8 +547,8 @@ class Recipe:
         about["prior"] = self.options.get("prior")
         objective = Neighbours(head, features, self.ruled_out.to(self.device), **about)
         data = Batches(items=features, labels=torch.arange(n), weight=self.weight)
-        rate = {"lr": 5e-3, "schedule": "cosine", "batch_size": size, "seed": self.settings.seed}
-        train(head, data, objective, Settings(epochs=epochs, **rate))  # type: ignore[arg-type]
+        own = Settings(epochs=epochs, batch_size=size, lr=5e-3, schedule="cosine")
+        train(head, data, objective, dataclasses.replace(own, seed=self.settings.seed))
         with torch.no_grad():
             last.weight.copy_(head.weight / scale)
             last.bias.copy_(head.bias - head.weight @ middle / scale)
@@ -603,12 +625,15 @@ class Recipe:
             steps = settings.epochs * math.ceil(len(labels) / settings.batch_size)
             average = min(settings.average, max(0, 1 - 10 / steps))
             settings = dataclasses.replace(settings, average=average)
-        few = len(labels) < n
-        items = self.items
-        if few:
+        items, weight = self.items, self.weight
+        if len(labels) < n and isinstance(items, np.memmap):  # stays on the disk
+            only = torch.zeros(n)
+            only[labels] = 1 if weight is None else weight[labels].float()
+            labels, weight = torch.arange(n), only
+        elif len(labels) < n:
             tensor = isinstance(items, Tensor)
             items = items[labels.to(items.device) if tensor else labels.numpy()]
-        weight = self.weight[labels] if few and self.weight is not None else self.weight
+            weight = None if weight is None else weight[labels]
         data = Batches(items=items, labels=labels, weight=weight)
         objective = self.wrap(Consistency(said, self.views, **options).to(self.device))
         return train(self.model, data, objective, settings, checkpoint=file, **loop)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from noracle.errors import ArgumentError, EvidenceError, require, require_evidence, require_rows
 from noracle.learn.batches import Batches, Items, Views, as_model, as_tensor
-from noracle.learn.consistency import BELIEF, Recipe
+from noracle.learn.consistency import BELIEF, Recipe, epochs_alone
 from noracle.learn.loop import PlainObjective, all_logits, read_checkpoint, train
 from noracle.learn.losses import (
     Context,
@@ -465,7 +465,11 @@ class ModelFit:
         mark = self._mark(loss, transition, own_rows)
         if file is not None:
             file = file.with_name(file.name + stage)
-            for known in (file, *sorted(file.parent.glob(f"{file.name}.round*"))):
+            beside = [
+                *file.parent.glob(f"{file.name}.round*"),
+                file.with_name(f"{file.name}.views"),
+            ]
+            for known in (file, *sorted(beside)):
                 _same_mark(known, mark)
         validate = None
         if self.estimated:
@@ -496,13 +500,12 @@ class ModelFit:
         return model, context, history
 
     def contrast(self, T: Transition | None) -> int:
-        """Epochs in which images alone teach; by default as many as others where labels may be wrong."""
+        """Epochs in which images alone teach."""
         if self.recipe != "consistency":
             return 0
         plain = T is not None and T.is_uniform and not self.estimated
-        found = int(self.recipe_options.get("contrast", 0 if plain else self.settings.epochs))
-        require(found >= 0, f"contrast must be at least 0; got {found}.")
-        return found
+        asked = self.recipe_options.get("contrast")
+        return epochs_alone(asked, uniform=plain, epochs=self.settings.epochs)
 
     def _recipe(
         self,

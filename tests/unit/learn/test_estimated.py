@@ -324,6 +324,7 @@ def test_labels_that_can_be_relied_on_are_the_mask_and_others_come_in_rounds(
         ruled_out=label_mask(said, K),
         settings=Settings(epochs=7, batch_size=50, lr=1e-3),
         options={"strong": 0},
+        contrast=0,
     )
     assert recipe.run().column("epoch") == [1, 2, 3, 4, 5, 6, 7]
     assert seen == ([(True, 7)] if rounds == 1 else [(False, 2), (False, 2), (False, 3)])
@@ -417,6 +418,59 @@ def test_a_model_must_end_in_a_linear_layer(images) -> None:
     )
     with pytest.raises(ArgumentError, match="must end in a linear layer"):
         recipe.run()
+
+
+def test_items_on_the_disk_stay_there(tmp_path, monkeypatch) -> None:
+    """In rounds too, which teach some of the items only: the others weigh nothing."""
+    monkeypatch.setattr("noracle.learn.consistency.STEPS", 300)
+    items, said, y = worlds(600, torch.tensor(Transition.noisy(K, 0.12).matrix).float())
+    np.save(tmp_path / "x.npy", items.numpy())
+    seen, real = [], Batches.__post_init__
+
+    def kept(batches):
+        real(batches)
+        seen.append((type(batches.items), len(batches.labels)))
+
+    monkeypatch.setattr(Batches, "__post_init__", kept)
+    recipe = Recipe(
+        model=network(),
+        items=np.load(tmp_path / "x.npy", mmap_mode="r"),
+        views=Plain([0.5], [0.5]),
+        ruled_out=label_mask(said, K),
+        settings=Settings(epochs=7, batch_size=50, lr=1e-3),
+        options={"strong": 0},
+        contrast=0,
+    )
+    recipe.run()
+    assert [n for kind, n in seen if kind is np.memmap] == [600] * 3
+    shown = items.permute(0, 3, 1, 2).float() / 255
+    assert (recipe.model.eval()(shown).argmax(dim=1).numpy() == y).mean() > 0.9
+
+
+def test_faults_of_the_recipe_are_named(images) -> None:
+    about = {"model": network(), "items": images, "views": Views.of(images)}
+    about |= {"ruled_out": label_mask(torch.zeros(N, dtype=torch.long), K)}
+    for wrong in (-1, 2.5, "many", True):
+        with pytest.raises(ArgumentError, match="contrast must be a whole number from 0"):
+            Recipe(**about, settings=Settings(epochs=1), contrast=wrong)
+    impossible = torch.tensor([[0.0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [0, 1.0, 0, 0]])
+    with pytest.raises(EvidenceError, match="ruled_out must leave a class"):
+        Recipe(**about, settings=Settings(epochs=1), transition=impossible)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.usefixtures("quick")
+def test_few_images_that_are_all_alike_give_numbers(n: int) -> None:
+    items = torch.full((n, 8, 8, 1), 7, dtype=torch.uint8)
+    recipe = Recipe(
+        model=network(),
+        items=items,
+        views=Views.of(items),
+        ruled_out=label_mask(torch.arange(n) % K, K),
+        settings=Settings(epochs=2, batch_size=2),
+    )
+    assert recipe.run().column("epoch") == [1, 2]
+    assert all(p.isfinite().all() for p in recipe.model.parameters())
 
 
 def test_the_likeliest_matrix_is_the_counted_one_where_the_class_is_certain() -> None:
@@ -560,6 +614,12 @@ class TestClassifier:
         whole, items = self.fitted()
         self.fitted(checkpoint=tmp_path / "c.pt")
         again, _ = self.fitted(checkpoint=tmp_path / "c.pt")
+        (tmp_path / "c.pt").unlink()
+        for file in tmp_path.glob("c.pt.round*"):
+            file.unlink()
+        with pytest.raises(ArgumentError, match="checkpoint must come from the same"):
+            self.fitted(checkpoint=tmp_path / "c.pt", loss_options={"pad": 1})
+        self.fitted(checkpoint=tmp_path / "c.pt")
         assert (again.predict_proba(items) == whole.predict_proba(items)).all()
         with pytest.raises(ArgumentError, match="checkpoint must come from the same"):
             self.fitted(checkpoint=tmp_path / "c.pt", transition="uniform")

@@ -509,7 +509,9 @@ class TestTrials:
             epochs=5,
             select_epochs=1,
             rule="scel",
-            training=Training(model="linear", batch_size=32, every=2, flip=False, average=0.9),
+            training=Training(
+                model="linear", batch_size=32, every=2, flip=False, average=0.9, contrast=0
+            ),
         )
         ran: list[int] = []
 
@@ -580,7 +582,9 @@ class TestTrials:
             epochs=5,
             select_epochs=1,
             rule="scel",
-            training=Training(model="linear", batch_size=32, every=1, flip=False, average=0.9),
+            training=Training(
+                model="linear", batch_size=32, every=1, flip=False, average=0.9, contrast=0
+            ),
         )
         run_study(data, p, journal=tmp_path / "whole", device="cpu")
         hours = [0.0]

@@ -384,7 +384,8 @@ class Training:
     strong
         Strong views of the recipe.
     contrast
-        Epochs in which the recipe learns from views alone, before the labels.
+        Epochs in which the recipe learns from images alone, before the labels; by default as many as
+        others where T is not uniform.
 
     Examples
     --------
@@ -406,7 +407,7 @@ class Training:
     holdout: float = 0.1
     every: int = 5
     strong: int = 2
-    contrast: int = 0
+    contrast: int | None = None
 
     def __post_init__(self) -> None:
         holdout = ("holdout", 0 <= self.holdout < 1, "in [0, 1)")
@@ -414,8 +415,9 @@ class Training:
 
     def journal(self) -> dict[str, Any]:
         """As a line of a journal says it; older lines say nothing of ``strong`` and ``contrast``."""
-        said, usual = json.loads(json.dumps(dataclasses.asdict(self))), {"strong": 2, "contrast": 0}
-        return {name: value for name, value in said.items() if usual.get(name) != value}
+        said = json.loads(json.dumps(dataclasses.asdict(self)))
+        usual = (("strong", 2), ("contrast", None))
+        return {name: value for name, value in said.items() if (name, value) not in usual}
 
     def settings(self, trial: Trial) -> Settings:
         """For the training loop."""
